@@ -1,0 +1,120 @@
+package events
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+)
+
+// AllBlocks returns the blocks of a turn, with the single text block that the
+// payload leaves out put back.
+func (t *TurnAppended) AllBlocks() []Block {
+	if t.Blocks == nil && t.Text != "" {
+		return []Block{{Type: BlockText, Text: t.Text}}
+	}
+	return t.Blocks
+}
+
+// DerivedText returns what is indexed and summarised of a turn.
+func (t *TurnAppended) DerivedText() string {
+	if t.Text != "" {
+		return t.Text
+	}
+	return DeriveText(t.Blocks)
+}
+
+// Compact drops what the payload can do without: a single text block, and a
+// derived text that follows from the blocks.
+func (t *TurnAppended) Compact() {
+	if len(t.Blocks) == 1 && t.Blocks[0].Type == BlockText && t.Blocks[0].Text != "" && isPlainText(t.Blocks[0]) {
+		t.Text, t.Blocks = t.Blocks[0].Text, nil
+		return
+	}
+	if t.Text == DeriveText(t.Blocks) {
+		t.Text = ""
+	}
+}
+
+func isPlainText(b Block) bool {
+	return b.Signature == "" && b.CallID == "" && b.Name == "" && b.Raw == "" && b.Data == "" && b.URL == ""
+}
+
+// DeriveText joins what can be read of the blocks: text, the name and input of
+// calls, the text of results and documents. Thinking, media payloads and
+// unknown blocks are not text. The rule belongs to TurnAppended v1 and is
+// frozen with it.
+func DeriveText(blocks []Block) string {
+	var parts []string
+	for _, b := range blocks {
+		switch b.Type {
+		case BlockText, BlockDocument:
+			parts = append(parts, b.Text)
+		case BlockToolUse:
+			parts = append(parts, strings.TrimSpace(b.Name+" "+b.Input))
+		case BlockToolResult:
+			parts = append(parts, b.Text, DeriveText(b.Content))
+		}
+	}
+	kept := parts[:0]
+	for _, p := range parts {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// ContentHash identifies what a turn says: 16 hex digits over its role and
+// blocks. Equal content under one id is the same turn whatever its metadata.
+func (t *TurnAppended) ContentHash() string {
+	h := sha256.New()
+	h.Write([]byte(t.Role))
+	h.Write([]byte{0})
+	enc := json.NewEncoder(h)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(t.AllBlocks()) // strings and numbers only: cannot fail
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// SourceHash identifies the verbatim source of a turn, "" where it has none.
+func (t *TurnAppended) SourceHash() string {
+	if t.Original != "" {
+		return HashBytes([]byte(t.Original))
+	}
+	return t.RawHash
+}
+
+// HashBytes is the first 16 hex digits of a SHA-256.
+func HashBytes(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Calls returns the ids of the tool calls a turn makes.
+func (t *TurnAppended) Calls() []string { return callIDs(t.Blocks, BlockToolUse) }
+
+// Results returns the ids of the tool calls a turn answers.
+func (t *TurnAppended) Results() []string { return callIDs(t.Blocks, BlockToolResult) }
+
+func callIDs(blocks []Block, kind BlockType) []string {
+	var ids []string
+	for _, b := range blocks {
+		if b.Type == kind && b.CallID != "" {
+			ids = append(ids, b.CallID)
+		}
+	}
+	return ids
+}
+
+// marshal encodes without HTML escaping and without the trailing newline.
+func marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), nil
+}
