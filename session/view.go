@@ -1,0 +1,482 @@
+package session
+
+import (
+	"fmt"
+	"sort"
+
+	"lcm/events"
+)
+
+// View is what planning and rendering need of one session at one position:
+// the active cut, what it shows, and the path behind it. Its size follows the
+// context, not the session.
+type View struct {
+	Ref      events.Ref      `json:"ref"`
+	Settings events.Settings `json:"settings"`
+	Entries  uint64          `json:"entries"` // accepted turns so far
+	Leaf     uint64          `json:"leaf"`
+	Removed  int             `json:"removed"` // entries off the path
+	// Derived is where the session's derived subject stands.
+	Derived LaneHead `json:"derived"`
+
+	Pinned []Entry `json:"pinned"` // leading system and developer turns
+	Cut    *Cut    `json:"cut"`    // the active cut, nil = none
+	// Frontier are the nodes the active cut shows, in its order.
+	Frontier []Node `json:"frontier"`
+	// Kept is the user turn the cut shows verbatim at the end of its block.
+	Kept *Entry `json:"kept"`
+	// Tail is every path entry behind the cut's through-entry (behind the
+	// pinned turns where there is no cut), in order.
+	Tail []Entry `json:"tail"`
+	// Pending are accepted nodes that no active cut shows and that lie wholly
+	// on the path: leaves over the oldest part of the tail, then nodes made of
+	// shown and pending ones. Superseded nodes are left out.
+	Pending []Node `json:"pending"`
+	// Replaced maps a frontier node to the repair that supersedes it; the
+	// next recut shows the repair.
+	Replaced map[uint64]Node `json:"replaced,omitempty"`
+	// Answered lists calls of covered entries that tail results answer: call
+	// id → the node that covers the call. Such results are quoted as text.
+	Answered map[string]uint64 `json:"answered,omitempty"`
+	// Stall is the newest PassStalled behind the active cut, nil = none.
+	Stall *events.PassStalled `json:"stall"`
+	// Compactions are foreign compactions whose originals are not in the log.
+	Compactions []events.HistoryCompacted `json:"compactions,omitempty"`
+}
+
+// Bodies fetches the payload of an entry of one session.
+type Bodies func(entry uint64) (*events.TurnAppended, error)
+
+// Reader answers questions about one session from its rows.
+type Reader struct{ r rows }
+
+// NewReader reads through r.
+func NewReader(r Rows) Reader { return Reader{rows{r}} }
+
+// Head returns the session's head, the zero Head for an unknown session.
+func (q Reader) Head() (Head, error) {
+	var h Head
+	_, err := q.r.get(RowHead, nil, &h)
+	return h, err
+}
+
+// Entry returns entry n.
+func (q Reader) Entry(n uint64) (Entry, error) {
+	var e Entry
+	err := q.r.must(RowEntry, n, &e)
+	return e, err
+}
+
+// EntryOf returns the entry of a turn id, 0 where there is none.
+func (q Reader) EntryOf(turnID string) (uint64, error) { return q.r.number(RowTurn, []byte(turnID)) }
+
+// Node returns node n.
+func (q Reader) Node(n uint64) (Node, error) {
+	var d Node
+	err := q.r.must(RowNode, n, &d)
+	return d, err
+}
+
+// NodeOf returns the number of the node with this key, 0 where there is none.
+func (q Reader) NodeOf(key string) (uint64, error) { return q.r.number(RowNodeKey, []byte(key)) }
+
+// Cut returns cut n.
+func (q Reader) Cut(n uint64) (Cut, error) {
+	var c Cut
+	err := q.r.must(RowCut, n, &c)
+	return c, err
+}
+
+// FileEntry returns the entry that holds the newest body of a file, 0 where
+// the session has no such file.
+func (q Reader) FileEntry(id string) (uint64, error) { return q.r.number(RowFile, []byte(id)) }
+
+// Body returns the stored payload of an entry, nil where only the log has it.
+func (q Reader) Body(n uint64) ([]byte, error) { return q.r.Get(RowBody, Num(n)) }
+
+// Covering returns the leaf nodes that cover an entry, ascending, all
+// branches, superseded ones included.
+func (q Reader) Covering(entry uint64) ([]uint64, error) { return q.r.numbers(RowCovering, entry) }
+
+// Parents returns the nodes condensed from node n, ascending.
+func (q Reader) Parents(n uint64) ([]uint64, error) { return q.r.numbers(RowParents, n) }
+
+// SupersededBy returns the node that replaced n, 0 where none did.
+func (q Reader) SupersededBy(n uint64) (uint64, error) { return q.r.number(RowSupersede, Num(n)) }
+
+// Rejected returns the rejected event at or before seq, nil where none.
+func (q Reader) Rejected(seq uint64) (*Rejected, error) {
+	var j Rejected
+	ok, err := q.floor(RowRejected, seq, &j)
+	if !ok || err != nil {
+		return nil, err
+	}
+	return &j, nil
+}
+
+func (q Reader) floor(kind RowKind, seq uint64, v any) (bool, error) {
+	k, b, err := q.r.Floor(kind, Num(seq))
+	if err != nil || k == nil {
+		return false, err
+	}
+	return true, decodeRow(kind, b, v)
+}
+
+// State is what held at one position: enough to read a session as of then.
+type State struct {
+	Seq      uint64 // rows with a greater Seq did not exist yet
+	Entries  uint64
+	Leaf     uint64
+	Path     Path
+	Settings events.Settings
+	Cut      *Cut
+	Pinned   uint64
+}
+
+// Now is the state at the head.
+func (q Reader) Now() (State, error) {
+	h, err := q.Head()
+	if err != nil {
+		return State{}, err
+	}
+	s := State{Seq: max(h.Timeline.LastSeq, h.Derived.LastSeq), Entries: h.Entries, Leaf: h.Leaf, Path: h.Path, Settings: h.Settings, Pinned: h.Pinned}
+	if h.ActiveCut != 0 {
+		c, err := q.Cut(h.ActiveCut)
+		if err != nil {
+			return State{}, err
+		}
+		s.Cut = &c
+	}
+	return s, nil
+}
+
+// At is the state right after stream position seq: exactly what held then.
+func (q Reader) At(seq uint64) (State, error) {
+	h, err := q.Head()
+	if err != nil {
+		return State{}, err
+	}
+	s := State{Seq: seq, Settings: h.Settings}
+	if s.Entries, err = q.entriesAt(h.Entries, seq); err != nil {
+		return State{}, err
+	}
+	s.Pinned = min(h.Pinned, s.Entries)
+	if s.Leaf, err = q.leafAt(s.Entries, seq); err != nil {
+		return State{}, err
+	}
+	if s.Path, err = q.r.path(s.Leaf); err != nil {
+		return State{}, err
+	}
+	if _, err = q.floor(RowConfig, seq, &s.Settings); err != nil {
+		return State{}, err
+	}
+	s.Cut, err = q.r.activeCut(h.Cuts, seq, s.Path)
+	return s, err
+}
+
+// EntriesAt returns how many entries the session had at stream position seq.
+func (q Reader) EntriesAt(seq uint64) (uint64, error) {
+	h, err := q.Head()
+	if err != nil {
+		return 0, err
+	}
+	return q.entriesAt(h.Entries, seq)
+}
+
+func (q Reader) entriesAt(entries, seq uint64) (uint64, error) {
+	var failed error
+	n := sort.Search(int(entries), func(i int) bool {
+		e, err := q.Entry(uint64(i) + 1)
+		if err != nil {
+			failed = err
+		}
+		return e.Seq > seq
+	})
+	return uint64(n), failed
+}
+
+func (q Reader) leafAt(entries, seq uint64) (uint64, error) {
+	k, v, err := q.r.Floor(RowMove, Num(seq))
+	if err != nil {
+		return 0, err
+	}
+	if k == nil {
+		return entries, nil
+	}
+	if entries > 0 {
+		e, err := q.Entry(entries)
+		if err != nil {
+			return 0, err
+		}
+		if e.Seq > be64(k) {
+			return entries, nil
+		}
+	}
+	var m Move
+	return m.Leaf, decodeRow(RowMove, v, &m)
+}
+
+// View of the session in state s.
+func (q Reader) View(ref events.Ref, s State) (*View, error) {
+	h, err := q.Head()
+	if err != nil {
+		return nil, err
+	}
+	v := &View{
+		Ref: ref, Settings: s.Settings, Entries: s.Entries, Leaf: s.Leaf,
+		Removed: int(s.Entries) - s.Path.Len(), Derived: h.Derived, Cut: s.Cut,
+	}
+	if err := q.fillRaw(v, s); err != nil {
+		return nil, fmt.Errorf("view of %s: %w", ref, err)
+	}
+	if err := q.fillNodes(v, s); err != nil {
+		return nil, fmt.Errorf("view of %s: %w", ref, err)
+	}
+	if err := q.fillFacts(v, s); err != nil {
+		return nil, fmt.Errorf("view of %s: %w", ref, err)
+	}
+	return v, nil
+}
+
+// fillRaw reads the pinned turns, the kept turn and the tail.
+func (q Reader) fillRaw(v *View, s State) error {
+	through := s.Pinned
+	if s.Cut != nil {
+		through = max(through, s.Cut.Through)
+		if s.Cut.Kept != 0 {
+			e, err := q.Entry(s.Cut.Kept)
+			if err != nil {
+				return err
+			}
+			v.Kept = &e
+		}
+	}
+	for _, n := range s.Path.After(0) {
+		if n > s.Pinned {
+			break
+		}
+		e, err := q.Entry(n)
+		if err != nil {
+			return err
+		}
+		v.Pinned = append(v.Pinned, e)
+	}
+	for _, n := range s.Path.After(through) {
+		e, err := q.Entry(n)
+		if err != nil {
+			return err
+		}
+		v.Tail = append(v.Tail, e)
+	}
+	return nil
+}
+
+// fillNodes reads the frontier, its repairs, and the nodes no cut shows yet.
+func (q Reader) fillNodes(v *View, s State) error {
+	row := []Node{} // shown and pending nodes along the path, in order
+	if s.Cut != nil {
+		for _, n := range s.Cut.Nodes {
+			d, err := q.Node(n)
+			if err != nil {
+				return err
+			}
+			v.Frontier = append(v.Frontier, d)
+			by, err := q.replacement(n, s)
+			if err != nil {
+				return err
+			}
+			if by != nil {
+				if v.Replaced == nil {
+					v.Replaced = map[uint64]Node{}
+				}
+				v.Replaced[n] = *by
+			}
+		}
+		row = append(row, v.Frontier...)
+	}
+	for i := 0; i < len(v.Tail); {
+		leaf, err := q.leafOver(v.Tail[i].N, s)
+		if err != nil {
+			return err
+		}
+		if leaf == nil {
+			// Nothing raw stands between pointers: where a leaf is missing,
+			// those behind it wait, but the planner must know of them.
+			i++
+			continue
+		}
+		v.Pending = append(v.Pending, *leaf)
+		row = append(row, *leaf)
+		for i < len(v.Tail) && v.Tail[i].N <= leaf.Last {
+			i++
+		}
+	}
+	return q.fillCondensed(v, s, row)
+}
+
+// fillCondensed climbs from a row of adjacent nodes to the nodes made of them.
+func (q Reader) fillCondensed(v *View, s State, row []Node) error {
+	seen := map[uint64]bool{}
+	for level := row; len(level) > 0; {
+		var up []Node
+		for _, d := range level {
+			parents, err := q.Parents(d.N)
+			if err != nil {
+				return err
+			}
+			for _, n := range parents {
+				if seen[n] {
+					continue
+				}
+				p, err := q.Node(n)
+				if err != nil {
+					return err
+				}
+				by, err := q.replacement(n, s)
+				if err != nil {
+					return err
+				}
+				if p.Seq > s.Seq || by != nil || !s.Path.Covers(p.Covered) {
+					continue
+				}
+				seen[n] = true
+				up = append(up, p)
+			}
+		}
+		v.Pending = append(v.Pending, up...)
+		level = up
+	}
+	return nil
+}
+
+// leafOver returns the leaf node that covers an entry on this path.
+func (q Reader) leafOver(entry uint64, s State) (*Node, error) {
+	return q.r.leafOver(entry, s.Seq, s.Path)
+}
+
+func (r rows) leafOver(entry, seq uint64, path Path) (*Node, error) {
+	cover, err := r.numbers(RowCovering, entry)
+	if err != nil {
+		return nil, err
+	}
+	for i := len(cover) - 1; i >= 0; i-- {
+		var d Node
+		if err := r.must(RowNode, cover[i], &d); err != nil {
+			return nil, err
+		}
+		if d.Seq > seq || !path.Covers(d.Covered) {
+			continue
+		}
+		by, err := r.number(RowSupersede, Num(d.N))
+		if err != nil {
+			return nil, err
+		}
+		if by != 0 {
+			var repair Node
+			if err := r.must(RowNode, by, &repair); err != nil {
+				return nil, err
+			}
+			if repair.Seq <= seq {
+				continue
+			}
+		}
+		return &d, nil
+	}
+	return nil, nil
+}
+
+// replacement returns the newest repair of node n in state s, nil for none.
+func (q Reader) replacement(n uint64, s State) (*Node, error) {
+	var found *Node
+	for {
+		by, err := q.SupersededBy(n)
+		if err != nil || by == 0 {
+			return found, err
+		}
+		d, err := q.Node(by)
+		if err != nil {
+			return nil, err
+		}
+		if d.Seq > s.Seq {
+			return found, nil
+		}
+		found, n = &d, by
+	}
+}
+
+// fillFacts reads the newest stall, the foreign compactions that stand for
+// lost originals, and the calls of covered entries that the tail answers.
+func (q Reader) fillFacts(v *View, s State) error {
+	var stall events.PassStalled
+	k, b, err := q.r.Floor(RowStall, Num(s.Seq))
+	if err != nil {
+		return err
+	}
+	if k != nil && (s.Cut == nil || be64(k) > s.Cut.Seq) {
+		if err := decodeRow(RowStall, b, &stall); err != nil {
+			return err
+		}
+		v.Stall = &stall
+	}
+	for at := s.Seq; ; {
+		k, b, err := q.r.Floor(RowCompaction, Num(at))
+		if err != nil {
+			return err
+		}
+		if k == nil {
+			break
+		}
+		var c events.HistoryCompacted
+		if err := decodeRow(RowCompaction, b, &c); err != nil {
+			return err
+		}
+		if c.After == 0 { // nothing before it is in the log
+			v.Compactions = append([]events.HistoryCompacted{c}, v.Compactions...)
+		}
+		if at = be64(k); at == 0 {
+			break
+		}
+		at--
+	}
+	return q.fillAnswered(v, s)
+}
+
+// fillAnswered finds results in the tail whose call is neither in the tail nor
+// still to come: the call is covered by a node.
+func (q Reader) fillAnswered(v *View, s State) error {
+	calls := map[string]bool{}
+	for _, e := range v.Tail {
+		for _, id := range e.Calls {
+			calls[id] = true
+		}
+	}
+	for _, e := range v.Tail {
+		for _, id := range e.Results {
+			if calls[id] {
+				continue
+			}
+			n, err := q.r.number(RowTurn, callKey(id))
+			if err != nil {
+				return err
+			}
+			if n == 0 || n >= e.N || !s.Path.Contains(n) {
+				continue
+			}
+			d, err := q.leafOver(n, s)
+			if err != nil {
+				return err
+			}
+			if d != nil {
+				if v.Answered == nil {
+					v.Answered = map[string]uint64{}
+				}
+				v.Answered[id] = d.N
+			}
+		}
+	}
+	return nil
+}
+
+// callKey is where RowTurn keeps the newest entry that makes a tool call. The
+// leading zero byte keeps it apart from turn ids, which are text.
+func callKey(callID string) []byte { return append([]byte("\x00call:"), callID...) }
