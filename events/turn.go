@@ -5,7 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // AllBlocks returns the blocks of a turn, with the single text block that the
@@ -117,4 +121,21 @@ func marshal(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), nil
+}
+
+// MaxTurnIDBytes bounds turn ids.
+const MaxTurnIDBytes = 512
+
+// ValidateTurnID says what is wrong with a turn id, if anything. Control
+// characters are refused: ids stand in lists, URLs and terminal output.
+func ValidateTurnID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("a turn without an id")
+	case len(id) > MaxTurnIDBytes:
+		return fmt.Errorf("turn id %q… has %d bytes, at most %d are allowed", clip(id, 40), len(id), MaxTurnIDBytes)
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
+		return fmt.Errorf("turn id %q holds control characters or invalid UTF-8", clip(id, 80))
+	}
+	return nil
 }

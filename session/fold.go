@@ -1,3 +1,482 @@
 package session
 
-func (r rows) activeCut(n, seq uint64, path Path) (*Cut, error) { panic("x") }
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"lcm/events"
+)
+
+// Decoded is a record made ready for the fold. Decoding needs nothing of the
+// session, so it can run ahead of the fold and in parallel.
+type Decoded struct {
+	Record   events.Record
+	Lane     events.Lane
+	Ref      events.Ref
+	Part     int
+	Envelope events.Envelope
+	Payload  events.Payload
+	// next is the chain's link after this event if it follows Envelope.Prev.
+	next events.Link
+	// contentHash and sourceHash of a turn.
+	contentHash, sourceHash string
+	// err is why the event cannot count, whatever the session holds.
+	err error
+}
+
+// Decode reads a record. The error is about the subject alone: such a record
+// belongs to no session. Any other fault is kept for Apply to reject.
+func Decode(rec events.Record) (Decoded, error) {
+	d := Decoded{Record: rec}
+	var err error
+	if d.Lane, d.Part, d.Ref, err = events.ParseSubject(rec.Subject); err != nil {
+		return d, err
+	}
+	if d.Envelope, d.err = rec.Envelope(); d.err != nil {
+		return d, nil
+	}
+	d.next = events.Link{Version: d.Envelope.Version, Hash: rec.ChainHash(d.Envelope.Prev)}
+	if d.Payload, d.err = rec.DecodePayload(d.Envelope); d.err != nil {
+		return d, nil
+	}
+	if t, ok := d.Payload.(*events.TurnAppended); ok {
+		d.contentHash, d.sourceHash = t.ContentHash(), t.SourceHash()
+	}
+	return d, nil
+}
+
+// Outcome says what an event became.
+type Outcome struct {
+	Type   events.Type // "" where even the headers were unreadable
+	Number uint64      // entry, node or cut; 0 for other events
+	// Reason of a rejection; "" = accepted.
+	Reason string
+	// Unknown: an event of a later build, skipped but part of the chain.
+	Unknown bool
+}
+
+// Fold applies events to one session. It caches the head: call Flush before
+// the rows are committed, and drop the Fold with the transaction.
+type Fold struct {
+	r     rows
+	ref   events.Ref
+	head  Head
+	dirty bool
+}
+
+// NewFold opens a session's rows for applying events.
+func NewFold(ref events.Ref, r Rows) (*Fold, error) {
+	f := &Fold{r: rows{r}, ref: ref}
+	_, err := f.r.get(RowHead, nil, &f.head)
+	return f, err
+}
+
+// Head returns the head after the events applied so far.
+func (f *Fold) Head() Head { return f.head }
+
+// Flush writes the head row.
+func (f *Fold) Flush() error {
+	if !f.dirty {
+		return nil
+	}
+	f.dirty = false
+	return f.r.put(RowHead, nil, f.head)
+}
+
+// errRejected wraps the reason an event does not count.
+type errRejected struct{ reason string }
+
+func (e errRejected) Error() string { return e.reason }
+
+func reject(format string, a ...any) error { return errRejected{fmt.Sprintf(format, a...)} }
+
+// Apply folds one event. An error is a fault of the store, never of the event:
+// a bad event is recorded as rejected, and the session goes on.
+func (f *Fold) Apply(d Decoded) (Outcome, error) {
+	f.dirty = true
+	lane := f.lane(d.Lane)
+	lane.LastSeq = d.Record.Seq
+	out := Outcome{Type: d.Envelope.Type}
+	err := f.link(d, lane)
+	if err == nil {
+		out.Number, err = f.apply(d)
+	}
+	var no errRejected
+	switch {
+	case err == nil:
+	case errors.Is(err, events.ErrUnknown):
+		out.Unknown = true
+	case errors.As(err, &no):
+		out.Reason = no.reason
+		f.head.Rejected++
+		err := f.r.put(RowRejected, Num(d.Record.Seq), Rejected{Seq: d.Record.Seq, Type: out.Type, Reason: no.reason})
+		return out, err
+	default:
+		return out, fmt.Errorf("apply %s at %d to %s: %w", out.Type, d.Record.Seq, f.ref, err)
+	}
+	return out, nil
+}
+
+func (f *Fold) lane(l events.Lane) *LaneHead {
+	if l == events.LaneDerived {
+		return &f.head.Derived
+	}
+	return &f.head.Timeline
+}
+
+// link checks the chain and advances it. Whatever fails here does not advance
+// it: the next event links to the last valid one.
+func (f *Fold) link(d Decoded, lane *LaneHead) error {
+	if d.Envelope.Type == "" || errors.Is(d.err, events.ErrMalformed) {
+		return reject("%v", d.err)
+	}
+	if want := d.Envelope.Type.Lane(); want != "" && want != d.Lane {
+		return reject("%s on the %s lane", d.Envelope.Type, d.Lane)
+	}
+	if d.Envelope.Version != lane.Version+1 {
+		return reject("version %d after %d", d.Envelope.Version, lane.Version)
+	}
+	if d.Envelope.Prev != lane.Hash {
+		return reject("version %d does not carry the hash of version %d", d.Envelope.Version, lane.Version)
+	}
+	lane.Link = d.next
+	if f.head.Started.IsZero() {
+		f.head.Started = d.Envelope.Time
+	}
+	if d.Envelope.Time.After(f.head.Time) {
+		f.head.Time = d.Envelope.Time
+	}
+	return d.err // nil or ErrUnknown
+}
+
+func (f *Fold) apply(d Decoded) (uint64, error) {
+	switch p := d.Payload.(type) {
+	case *events.TurnAppended:
+		return f.turn(d, p)
+	case *events.LeafMoved:
+		return 0, f.leafMoved(d, p)
+	case *events.SessionConfigured:
+		return 0, f.configured(d, p)
+	case *events.HistoryCompacted:
+		return 0, f.compacted(d, p)
+	case *events.NodeCommitted:
+		return f.node(d, p)
+	case *events.CutCommitted:
+		return f.cut(d, p)
+	case *events.PassStalled:
+		return 0, f.r.put(RowStall, Num(d.Record.Seq), p)
+	case *events.PositionLost:
+		return 0, nil
+	}
+	return 0, reject("no rule for %s", d.Envelope.Type)
+}
+
+// turn accepts a turn: a new id, the next entry number.
+func (f *Fold) turn(d Decoded, t *events.TurnAppended) (uint64, error) {
+	if err := events.ValidateTurnID(t.ID); err != nil {
+		return 0, reject("%v", err)
+	}
+	if !t.Role.Valid() {
+		return 0, reject("turn %q has role %q", t.ID, t.Role)
+	}
+	first, err := f.r.number(RowTurn, []byte(t.ID))
+	if err != nil {
+		return 0, err
+	}
+	if first != 0 {
+		return 0, reject("turn %q is already entry e%d", t.ID, first)
+	}
+	n := f.head.Entries + 1
+	if t.Entry != n {
+		return 0, reject("turn %q claims entry e%d, the next is e%d", t.ID, t.Entry, n)
+	}
+	e := Entry{
+		N: n, Seq: d.Record.Seq, ID: t.ID, Role: t.Role, Sender: t.Sender, MessageID: t.MessageID,
+		Tokens: t.Tokens, InputTokens: t.InputTokens, Calls: t.Calls(), Results: t.Results(),
+		Injected: t.Injected, Hash: d.contentHash, SourceHash: d.sourceHash,
+		Time: d.Envelope.Time, AuthorTime: t.AuthorTime,
+	}
+	for _, file := range t.Files {
+		e.Files = append(e.Files, file.ID)
+	}
+	if e.Parent, err = f.effectiveParent(t); err != nil {
+		return 0, err
+	}
+	if e.Parent != n-1 || n == 1 {
+		if err := f.r.put(RowRun, Num(n), Run{Parent: e.Parent}); err != nil {
+			return 0, err
+		}
+	}
+	return n, f.putEntry(e, d.Record.Data)
+}
+
+// putEntry writes the rows of an accepted turn and moves the head to it.
+func (f *Fold) putEntry(e Entry, body []byte) error {
+	if e.Big = len(body) > MaxBodyBytes; !e.Big {
+		if err := f.r.Put(RowBody, Num(e.N), body); err != nil {
+			return err
+		}
+	}
+	if err := f.r.put(RowEntry, Num(e.N), e); err != nil {
+		return err
+	}
+	if err := f.r.Put(RowTurn, []byte(e.ID), Num(e.N)); err != nil {
+		return err
+	}
+	for _, id := range e.Files {
+		if err := f.r.Put(RowFile, []byte(id), Num(e.N)); err != nil {
+			return err
+		}
+	}
+	for _, id := range e.Calls {
+		if err := f.r.Put(RowTurn, callKey(id), Num(e.N)); err != nil {
+			return err
+		}
+	}
+	h := &f.head
+	if e.Role.Pinned() && h.Pinned == e.N-1 && e.Parent == e.N-1 {
+		h.Pinned = e.N
+	}
+	h.Entries, h.Tokens = e.N, h.Tokens+e.Tokens
+	if e.Parent != h.Leaf {
+		return f.moveTo(e.N)
+	}
+	h.Leaf = e.N
+	h.Path = Joined(h.Path, []events.Range{{First: e.N, Last: e.N}})
+	h.ContextTokens += e.Tokens
+	return nil
+}
+
+// moveTo makes leaf the end of the current path, wherever it is in the tree,
+// and finds the cut that is active there.
+func (f *Fold) moveTo(leaf uint64) error {
+	path, err := f.r.path(leaf)
+	if err != nil {
+		return err
+	}
+	f.head.Leaf, f.head.Path = leaf, path
+	c, err := f.r.activeCut(f.head.Cuts, maxSeq, path)
+	if err != nil {
+		return err
+	}
+	return f.activate(c)
+}
+
+// activate makes c (nil = none) the active cut and recounts the context.
+func (f *Fold) activate(c *Cut) error {
+	h := &f.head
+	through := h.Pinned
+	h.ActiveCut, h.ContextTokens = 0, 0
+	clipped := map[uint64]int{}
+	if c != nil {
+		h.ActiveCut, h.ContextTokens = c.N, c.BlockTokens
+		through = max(through, c.Through)
+		for _, clip := range c.Clips {
+			clipped[clip.Entry] = clip.Tokens
+		}
+		if c.Kept != 0 {
+			if err := f.addTokens(c.Kept, clipped); err != nil {
+				return err
+			}
+		}
+	}
+	for n := uint64(1); n <= h.Pinned; n++ {
+		if err := f.addTokens(n, clipped); err != nil {
+			return err
+		}
+	}
+	for _, n := range Path(h.Path).After(through) {
+		if err := f.addTokens(n, clipped); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Fold) addTokens(n uint64, clipped map[uint64]int) error {
+	var e Entry
+	if err := f.r.must(RowEntry, n, &e); err != nil {
+		return err
+	}
+	if t, ok := clipped[n]; ok {
+		f.head.ContextTokens += t
+	} else {
+		f.head.ContextTokens += e.Tokens
+	}
+	return nil
+}
+
+const maxSeq = ^uint64(0)
+
+// activeCut is the newest of the first n cuts, accepted at or before seq,
+// whose through-entry lies on the path. Its frontier then lies on it too: an
+// accepted cut covers the path up to its through-entry.
+func (r rows) activeCut(n, seq uint64, path Path) (*Cut, error) {
+	for ; n > 0; n-- {
+		var c Cut
+		if err := r.must(RowCut, n, &c); err != nil {
+			return nil, err
+		}
+		if c.Seq <= seq && path.Contains(c.anchor()) {
+			return &c, nil
+		}
+	}
+	return nil, nil
+}
+
+// anchor is the entry that must be on a path for the cut to hold there: the
+// last one it says something about.
+func (c Cut) anchor() uint64 {
+	a := c.Through
+	for _, clip := range c.Clips {
+		a = max(a, clip.Entry)
+	}
+	return a
+}
+
+func (f *Fold) leafMoved(d Decoded, m *events.LeafMoved) error {
+	if m.Entry == 0 || m.Entry > f.head.Entries {
+		return reject("the leaf moved to e%d, the session has %d entries", m.Entry, f.head.Entries)
+	}
+	if err := f.r.put(RowMove, Num(d.Record.Seq), Move{Leaf: m.Entry}); err != nil {
+		return err
+	}
+	return f.moveTo(m.Entry)
+}
+
+func (f *Fold) configured(d Decoded, c *events.SessionConfigured) error {
+	if err := c.Settings.Validate(); err != nil {
+		return reject("%v", err)
+	}
+	f.head.Settings, f.head.Configured = c.Settings, true
+	return f.r.put(RowConfig, Num(d.Record.Seq), c.Settings)
+}
+
+func (f *Fold) compacted(d Decoded, c *events.HistoryCompacted) error {
+	if c.ID == "" || c.After > f.head.Entries {
+		return reject("compaction %q after e%d, the session has %d entries", c.ID, c.After, f.head.Entries)
+	}
+	key := CompactionKey(c.ID)
+	seen, err := f.r.number(RowTurn, key)
+	if err != nil {
+		return err
+	}
+	if seen != 0 {
+		return reject("compaction %q is already recorded", c.ID)
+	}
+	if err := f.r.Put(RowTurn, key, Num(d.Record.Seq)); err != nil {
+		return err
+	}
+	return f.r.put(RowCompaction, Num(d.Record.Seq), c)
+}
+
+// CompactionKey is where RowTurn keeps the position of a foreign compaction.
+func CompactionKey(id string) []byte { return append([]byte("\x00compaction:"), id...) }
+
+// maxSiblings bounds how far back a parallel result looks for its group.
+const maxSiblings = 256
+
+// effectiveParent resolves a declared parent. Null and unknown parents are the
+// leaf. A known one that is not the leaf is an implicit move, except inside
+// one tool group: parallel calls and results fork below one assistant message
+// and all stay on the path.
+func (f *Fold) effectiveParent(t *events.TurnAppended) (uint64, error) {
+	leaf, path := f.head.Leaf, Path(f.head.Path)
+	if t.Parent == 0 || t.Parent > f.head.Entries || t.Parent == leaf {
+		return leaf, nil
+	}
+	if !path.Contains(t.Parent) {
+		return t.Parent, nil
+	}
+	between := path.After(t.Parent)
+	if len(between) > maxSiblings {
+		return t.Parent, nil
+	}
+	var group []Entry
+	for _, n := range between {
+		var e Entry
+		if err := f.r.must(RowEntry, n, &e); err != nil {
+			return 0, err
+		}
+		group = append(group, e)
+	}
+	msgs, open, err := f.groupAt(t.Parent)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range group {
+		if !siblingOf(e, msgs) {
+			return t.Parent, nil
+		}
+		for _, id := range e.Calls {
+			open[id] = true
+		}
+		for _, id := range e.Results {
+			delete(open, id)
+		}
+	}
+	if answers := t.Results(); len(answers) > 0 {
+		for _, id := range answers {
+			if !open[id] { // answered before: another attempt, another branch
+				return t.Parent, nil
+			}
+		}
+		return leaf, nil
+	}
+	var parent Entry
+	if err := f.r.must(RowEntry, t.Parent, &parent); err != nil {
+		return 0, err
+	}
+	if len(parent.Results) > 0 || t.MessageID != "" && msgs[t.MessageID] {
+		return leaf, nil
+	}
+	return t.Parent, nil
+}
+
+// siblingOf: an entry that only continues the group: a result, or another part
+// of one of its messages.
+func siblingOf(e Entry, msgs map[string]bool) bool {
+	return len(e.Results) > 0 || e.MessageID != "" && msgs[e.MessageID]
+}
+
+// groupAt walks back from an entry over the results and message parts before
+// it to the assistant message they belong to; it returns that message's ids
+// and the calls open after n.
+func (f *Fold) groupAt(n uint64) (msgs, open map[string]bool, err error) {
+	msgs, open = map[string]bool{}, map[string]bool{}
+	var back []Entry
+	for i := 0; n != 0 && i < maxSiblings; i++ {
+		var e Entry
+		if err := f.r.must(RowEntry, n, &e); err != nil {
+			return nil, nil, err
+		}
+		assistant := e.Role == events.RoleAssistant
+		if len(e.Results) == 0 && (!assistant || len(msgs) > 0 && !msgs[e.MessageID]) {
+			break
+		}
+		if assistant {
+			msgs[e.MessageID] = true
+		}
+		back = append(back, e)
+		n = e.Parent
+		if assistant && e.MessageID == "" {
+			break
+		}
+	}
+	delete(msgs, "")
+	slices.Reverse(back)
+	for _, e := range back {
+		for _, id := range e.Calls {
+			open[id] = true
+		}
+		for _, id := range e.Results {
+			delete(open, id)
+		}
+	}
+	return msgs, open, nil
+}
+
+// stamp is the identity every derived row starts with.
+func stamp(d Decoded) (seq uint64, at time.Time) { return d.Record.Seq, d.Envelope.Time }
