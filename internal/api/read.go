@@ -1,0 +1,270 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"lcm/events"
+	"lcm/session"
+)
+
+// Every read waits, up to its context's deadline, until the projection has
+// reached Token; the zero Position does not wait. A projection that is still
+// behind then is the problem "stale". At is a stream sequence, 0 = now.
+
+// LookupRequest asks what the projection knows of turn ids and tool calls, and
+// where the session's lanes stand.
+type LookupRequest struct {
+	Ref   events.Ref `json:"ref"`
+	IDs   []string   `json:"ids,omitempty"`
+	Calls []string   `json:"calls,omitempty"` // tool call ids
+	// Compactions are ids of foreign compactions.
+	Compactions []string        `json:"compactions,omitempty"`
+	Token       events.Position `json:"token"`
+}
+
+// Known is what is known of a turn id.
+type Known struct {
+	Entry      uint64 `json:"entry"`
+	Seq        uint64 `json:"seq"`
+	Hash       string `json:"hash"`
+	SourceHash string `json:"source_hash,omitempty"`
+}
+
+// LookupReply answers at one watermark.
+type LookupReply struct {
+	Watermark events.Position  `json:"watermark"`
+	Head      session.Head     `json:"head"`
+	Known     map[string]Known `json:"known,omitempty"`
+	// Calls: call id → the block that makes the call.
+	Calls map[string]events.Block `json:"calls,omitempty"`
+	// Compactions: id → position of those that are recorded.
+	Compactions map[string]uint64 `json:"compactions,omitempty"`
+}
+
+// ViewRequest asks for what planning and rendering need.
+type ViewRequest struct {
+	Ref   events.Ref      `json:"ref"`
+	At    uint64          `json:"at,omitempty"`
+	Token events.Position `json:"token"`
+}
+
+// ViewReply carries the view at a watermark. An unknown session is not_found.
+type ViewReply struct {
+	Watermark events.Position `json:"watermark"`
+	View      *session.View   `json:"view"`
+}
+
+// TurnsRequest asks for turns of a session by entry ranges.
+type TurnsRequest struct {
+	Ref    events.Ref      `json:"ref"`
+	Ranges []events.Range  `json:"ranges,omitempty"` // nil = all
+	At     uint64          `json:"at,omitempty"`
+	Token  events.Position `json:"token"`
+	// Limit of turns and of payload bytes in one answer; 0 = the server's.
+	// At least one turn is answered.
+	Limit    int `json:"limit,omitempty"`
+	MaxBytes int `json:"max_bytes,omitempty"`
+	// After: only entries greater than this one (the previous answer's Next).
+	After uint64 `json:"after,omitempty"`
+}
+
+// StoredTurn is an entry with its body.
+type StoredTurn struct {
+	Entry   session.Entry   `json:"entry"`
+	Payload json.RawMessage `json:"payload"` // of its TurnAppended
+	Removed bool            `json:"removed,omitempty"`
+}
+
+// TurnsReply is one page, in entry order.
+type TurnsReply struct {
+	Watermark events.Position `json:"watermark"`
+	Turns     []StoredTurn    `json:"turns"`
+	Next      uint64          `json:"next,omitempty"` // After of the next page, 0 = no more
+}
+
+// NodeRequest asks for nodes by number; 0 asks by key.
+type NodeRequest struct {
+	Ref     events.Ref      `json:"ref"`
+	Numbers []uint64        `json:"numbers,omitempty"`
+	Keys    []string        `json:"keys,omitempty"`
+	All     bool            `json:"all,omitempty"` // every node of the session, in order
+	At      uint64          `json:"at,omitempty"`
+	Token   events.Position `json:"token"`
+}
+
+// StoredNode is a node with its place in the DAG.
+type StoredNode struct {
+	Node         session.Node `json:"node"`
+	Parents      []uint64     `json:"parents,omitempty"`
+	SupersededBy uint64       `json:"superseded_by,omitempty"`
+	OnPath       bool         `json:"on_path"`
+}
+
+// NodeReply answers in the order asked; an unknown one is not_found.
+type NodeReply struct {
+	Watermark events.Position `json:"watermark"`
+	Nodes     []StoredNode    `json:"nodes"`
+}
+
+// FileRequest asks for a file of a session by its id.
+type FileRequest struct {
+	Ref   events.Ref      `json:"ref"`
+	ID    string          `json:"id"`
+	Token events.Position `json:"token"`
+}
+
+// FileReply is the newest descriptor and where the body stands.
+type FileReply struct {
+	Entry uint64      `json:"entry"`
+	File  events.File `json:"file"`
+	Body  string      `json:"body"`
+}
+
+// SessionsRequest lists sessions of a tenant by name.
+type SessionsRequest struct {
+	Tenant string          `json:"tenant"`
+	Prefix string          `json:"prefix,omitempty"`
+	After  string          `json:"after,omitempty"` // name after which to go on
+	Limit  int             `json:"limit,omitempty"`
+	Token  events.Position `json:"token"`
+}
+
+// SessionRow is a session in a list.
+type SessionRow struct {
+	Session       string          `json:"session"`
+	Entries       uint64          `json:"entries"`
+	Tokens        int             `json:"tokens"`
+	ContextTokens int             `json:"context_tokens"`
+	Nodes         uint64          `json:"nodes"`
+	Cut           uint64          `json:"cut"` // number of the active cut, 0 = none
+	Regime        events.Regime   `json:"regime"`
+	Removed       int             `json:"removed"` // entries off the path
+	Rejected      uint64          `json:"rejected"`
+	Started       time.Time       `json:"started"`
+	Updated       time.Time       `json:"updated"`
+	Settings      events.Settings `json:"settings"`
+}
+
+// SessionsReply is one page, ordered by name.
+type SessionsReply struct {
+	Watermark events.Position `json:"watermark"`
+	Sessions  []SessionRow    `json:"sessions"`
+	Next      string          `json:"next,omitempty"`
+}
+
+// ResolveRequest turns a position people write into a stream sequence:
+// "e12", "@4711" or RFC 3339.
+type ResolveRequest struct {
+	Ref   events.Ref      `json:"ref"`
+	At    string          `json:"at"`
+	Token events.Position `json:"token"`
+}
+
+// ResolveReply is the sequence; reads with it answer what held then.
+type ResolveReply struct {
+	Seq uint64 `json:"seq"`
+}
+
+// GrepRequest searches. Scope always comes from the authenticated caller.
+type GrepRequest struct {
+	Tenant   string   `json:"tenant"`
+	Pattern  string   `json:"pattern"`
+	Mode     string   `json:"mode,omitempty"` // words (default), phrase, regex
+	Sessions []string `json:"sessions,omitempty"`
+	Node     uint64   `json:"node,omitempty"` // inside a node; needs one session
+	Roles    []string `json:"roles,omitempty"`
+	Kinds    []string `json:"kinds,omitempty"` // turn, summary, file; default turn and summary
+	Depths   []int    `json:"depths,omitempty"`
+	// Since and Until bound the time, RFC 3339, "" = open.
+	Since          string          `json:"since,omitempty"`
+	Until          string          `json:"until,omitempty"`
+	IncludeRemoved bool            `json:"include_removed,omitempty"`
+	Sort           string          `json:"sort,omitempty"` // recency (default), relevance
+	Limit          int             `json:"limit,omitempty"`
+	MaxTokens      int             `json:"max_tokens,omitempty"`
+	Cursor         string          `json:"cursor,omitempty"`
+	Token          events.Position `json:"token"`
+}
+
+// Hit is one match.
+type Hit struct {
+	Session   string    `json:"session"`
+	Kind      string    `json:"kind"` // turn, summary, file
+	Entry     string    `json:"entry,omitempty"`
+	Node      string    `json:"node,omitempty"`
+	Depth     int       `json:"depth"`
+	CoveredBy string    `json:"covered_by,omitempty"` // the shallowest shown node over the entry, else its leaf
+	Role      string    `json:"role,omitempty"`
+	Time      time.Time `json:"time"`
+	Removed   bool      `json:"removed"`
+	Snippet   string    `json:"snippet"`
+	// Seq orders hits of equal rank.
+	Seq uint64 `json:"seq"`
+}
+
+// GrepReply is one page of hits.
+type GrepReply struct {
+	Hits   []Hit  `json:"hits"`
+	Total  int    `json:"total"` // matches found, this page or not
+	Cursor string `json:"cursor,omitempty"`
+	// NotSearched says what a limit, a deadline or an index that lags left
+	// out, one sentence each; empty = everything was searched.
+	NotSearched []string        `json:"not_searched"`
+	Watermark   events.Position `json:"watermark"`
+}
+
+// StatusReply is the state of one projector.
+type StatusReply struct {
+	Epoch      string `json:"epoch"`
+	Partitions []int  `json:"partitions"`
+	LogSeq     uint64 `json:"log_seq"` // last position of the log
+	Applied    uint64 `json:"applied"` // rows
+	Indexed    uint64 `json:"indexed"` // documents
+	Lag        uint64 `json:"lag"`     // events behind
+	IndexLag   uint64 `json:"index_lag"`
+	Sessions   int    `json:"sessions"`
+	Entries    uint64 `json:"entries"`
+	Nodes      uint64 `json:"nodes"`
+	Due        int    `json:"due"` // sessions over soft
+	Rejected   uint64 `json:"rejected"`
+	Unknown    uint64 `json:"unknown"` // events of a later build
+	StoreBytes int64  `json:"store_bytes"`
+	IndexBytes int64  `json:"index_bytes"`
+}
+
+// Check is one line of a doctor's report.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+// DoctorRequest asks for the checks; Deep reads every row and document.
+type DoctorRequest struct {
+	Deep   bool `json:"deep,omitempty"`
+	Repair bool `json:"repair,omitempty"`
+}
+
+// DoctorReply lists the checks; OK is their conjunction.
+type DoctorReply struct {
+	OK     bool    `json:"ok"`
+	Checks []Check `json:"checks"`
+}
+
+// RebuildRequest drops projections and makes them anew from the log. Neither
+// set means both.
+type RebuildRequest struct {
+	Store bool `json:"store,omitempty"`
+	Index bool `json:"index,omitempty"`
+}
+
+// RebuildReply reports a rebuild. Digest is a hash over the canonical dump of
+// all rows: equal logs give equal digests.
+type RebuildReply struct {
+	Events  uint64  `json:"events"`
+	Turns   uint64  `json:"turns"`
+	Nodes   uint64  `json:"nodes"`
+	Seconds float64 `json:"seconds"`
+	Digest  string  `json:"digest"`
+}
