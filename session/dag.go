@@ -16,6 +16,7 @@ func (f *Fold) node(d Decoded, p *events.NodeCommitted) (uint64, error) {
 	}
 	node := Node{N: f.head.Nodes + 1, NodeCommitted: *p}
 	node.Seq, node.Time = stamp(d)
+	node.SummaryTokens = p.Primary.Tokens
 	old, err := f.superseded(p)
 	if err != nil {
 		return 0, err
@@ -148,6 +149,8 @@ func (f *Fold) checkCondensed(node *Node, old *Node) error {
 		node.ChildNodes = append(node.ChildNodes, child.N)
 		node.Covered = Joined(node.Covered, child.Covered)
 		node.SourceTokens += child.SourceTokens
+		node.SummaryTokens += child.SummaryTokens
+		node.Below += child.Below + 1
 		if node.FirstTime.IsZero() {
 			node.FirstTime = child.FirstTime
 		}

@@ -143,8 +143,11 @@ type Node struct {
 	Covered []events.Range `json:"covered"`
 	// ChildNodes are the numbers of Children, in order.
 	ChildNodes []uint64 `json:"child_nodes,omitempty"`
-	// SourceTokens of the covered entries.
-	SourceTokens int `json:"source_tokens"`
+	// SourceTokens of the covered entries; SummaryTokens of the primary tiers
+	// of this node and all below it; Below is the number of those nodes.
+	SourceTokens  int `json:"source_tokens"`
+	SummaryTokens int `json:"summary_tokens"`
+	Below         int `json:"below,omitempty"`
 	// FirstTime and LastTime of the covered entries (When).
 	FirstTime time.Time `json:"first_time"`
 	LastTime  time.Time `json:"last_time"`

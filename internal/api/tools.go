@@ -1,0 +1,319 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"lcm/events"
+)
+
+// The tools, as HTTP, NATS micro and the command line know them. Field names
+// are both the JSON of a request body and the parameters of a query.
+
+// Scope is where a tool looks. Until callers authenticate, they name it.
+type Scope struct {
+	Tenant  string `json:"tenant,omitempty"`
+	Session string `json:"session,omitempty"`
+	// Token: answer only once this position is visible. Fresh asks for
+	// everything the log holds at the time of the call.
+	Token string `json:"token,omitempty"`
+	Fresh bool   `json:"fresh,omitempty"`
+}
+
+// AppendIn describes the body that is posted beside it.
+type AppendIn struct {
+	Scope
+	Format string `json:"format,omitempty"` // auto (default), lcm, openai, anthropic, …
+}
+
+// AppendOut answers turn for turn.
+type AppendOut struct {
+	Written []Written `json:"written"`
+	Token   string    `json:"token"`
+}
+
+// ImportIn describes the file that is posted beside it.
+type ImportIn struct {
+	Scope
+	File   string `json:"file"` // its name, for reports and the session's name
+	Format string `json:"format,omitempty"`
+}
+
+// ImportReport is the fate of one conversation of a file.
+type ImportReport struct {
+	File       string         `json:"file"`
+	Session    string         `json:"session"`
+	Format     string         `json:"format"`
+	Turns      int            `json:"turns"`
+	Appended   int            `json:"appended"`
+	Duplicates int            `json:"duplicates"`
+	Rejected   int            `json:"rejected"`
+	Skipped    map[string]int `json:"skipped"`
+	// Compactions and moves recorded beside the turns.
+	Facts int    `json:"facts"`
+	Token string `json:"token"`
+	// Problems are the first rejected records, with line and reason.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// ImportEvent is one line of an import's answer: progress, the reports at the
+// end, or the error that stopped it.
+type ImportEvent struct {
+	Progress *ImportProgress `json:"progress,omitempty"`
+	Reports  []ImportReport  `json:"reports,omitempty"`
+	Error    json.RawMessage `json:"error,omitempty"`
+}
+
+// ImportProgress says how far an import is.
+type ImportProgress struct {
+	Bytes int64 `json:"bytes"`
+	Turns int   `json:"turns"`
+}
+
+// SessionsIn lists sessions.
+type SessionsIn struct {
+	Scope
+	Prefix string `json:"prefix,omitempty"`
+	After  string `json:"after,omitempty"`
+	Limit  int    `json:"limit,omitempty"`
+	At     string `json:"at,omitempty"`
+}
+
+// ContextIn asks for the active context.
+type ContextIn struct {
+	Scope
+	Window   int    `json:"window,omitempty"`
+	Overhead int    `json:"overhead,omitempty"`
+	At       string `json:"at,omitempty"`     // e12, @<seq> or RFC 3339
+	Format   string `json:"format,omitempty"` // openai (default), anthropic, plain
+	// PrefixHash is the caller's last one; a change is explained.
+	PrefixHash string `json:"prefix_hash,omitempty"`
+	// WaitSeconds bounds the wait for condensation when over B; 0 = 30.
+	WaitSeconds int `json:"wait_seconds,omitempty"`
+}
+
+// Pointer is a summary a context shows.
+type Pointer struct {
+	ID     string `json:"id"`
+	Tier   string `json:"tier"`
+	Tokens int    `json:"tokens"`
+	Depth  int    `json:"depth"`
+	First  string `json:"first"`
+	Last   string `json:"last"`
+}
+
+// ContextOut is what to send to the model.
+type ContextOut struct {
+	Session      string            `json:"session"`
+	Tokens       int               `json:"tokens"`
+	Budget       int               `json:"budget"`
+	Soft         int               `json:"soft"`
+	Regime       string            `json:"regime"`
+	Degraded     bool              `json:"degraded"`
+	Hypothetical bool              `json:"hypothetical"`
+	PrefixHash   string            `json:"prefix_hash"`
+	PrefixChange string            `json:"prefix_change,omitempty"`
+	Cut          uint64            `json:"cut"`
+	Leaf         string            `json:"leaf"`
+	EndsWith     string            `json:"ends_with"`
+	Pointers     []Pointer         `json:"pointers"`
+	BlockTokens  int               `json:"block_tokens"`
+	Format       string            `json:"format"`
+	System       json.RawMessage   `json:"system,omitempty"` // Anthropic only
+	Messages     []json.RawMessage `json:"messages"`
+	Token        string            `json:"token"`
+}
+
+// ConfigureIn changes settings; Set holds names of events.Settings fields.
+type ConfigureIn struct {
+	Scope
+	Set map[string]any `json:"set,omitempty"`
+}
+
+// ConfigureOut is the settings in force.
+type ConfigureOut struct {
+	Session  string          `json:"session"`
+	Budget   int             `json:"budget"`
+	Settings events.Settings `json:"settings"`
+	Token    string          `json:"token"`
+}
+
+// CondenseIn asks to condense a session now.
+type CondenseIn struct {
+	Scope
+	Window int `json:"window,omitempty"` // configured first, 0 = unchanged
+}
+
+// CondenseOut reports what a condensation did.
+type CondenseOut struct {
+	Session      string `json:"session"`
+	Compacted    bool   `json:"compacted"`
+	Nodes        int    `json:"nodes"`
+	Cut          uint64 `json:"cut"`
+	TokensBefore int    `json:"tokens_before"`
+	TokensAfter  int    `json:"tokens_after"`
+	Stop         string `json:"stop"`
+}
+
+// ShowIn asks for turns.
+type ShowIn struct {
+	Scope
+	Range  string `json:"range,omitempty"` // e1..e9, e5, or empty for all
+	At     string `json:"at,omitempty"`
+	Raw    bool   `json:"raw,omitempty"`
+	Cursor string `json:"cursor,omitempty"`
+	Limit  int    `json:"limit,omitempty"`
+}
+
+// TurnOut is a turn as people and tools see it.
+type TurnOut struct {
+	Entry   string         `json:"entry"`
+	ID      string         `json:"id"`
+	Role    string         `json:"role"`
+	Sender  string         `json:"sender,omitempty"`
+	Text    string         `json:"text"`
+	Blocks  []events.Block `json:"blocks"`
+	Tokens  int            `json:"tokens"`
+	Time    time.Time      `json:"time"`
+	Removed bool           `json:"removed"`
+	Files   []events.File  `json:"files"`
+	// Raw is the verbatim original, where asked for.
+	Raw string `json:"raw,omitempty"`
+}
+
+// TurnsOut is one page of turns.
+type TurnsOut struct {
+	Session string    `json:"session"`
+	Turns   []TurnOut `json:"turns"`
+	Cursor  string    `json:"cursor,omitempty"`
+	Token   string    `json:"token"`
+}
+
+// GrepIn searches; see GrepRequest.
+type GrepIn struct {
+	Scope
+	Pattern        string   `json:"pattern"`
+	Regex          bool     `json:"regex,omitempty"`
+	Phrase         bool     `json:"phrase,omitempty"`
+	Sessions       []string `json:"sessions,omitempty"`
+	Node           string   `json:"node,omitempty"`
+	Roles          []string `json:"roles,omitempty"`
+	Kinds          []string `json:"kinds,omitempty"`
+	Depths         []int    `json:"depths,omitempty"`
+	Since          string   `json:"since,omitempty"`
+	Until          string   `json:"until,omitempty"`
+	IncludeRemoved bool     `json:"include_removed,omitempty"`
+	Sort           string   `json:"sort,omitempty"`
+	Limit          int      `json:"limit,omitempty"`
+	MaxTokens      int      `json:"max_tokens,omitempty"`
+	Cursor         string   `json:"cursor,omitempty"`
+}
+
+// IDIn names a node, file, entry or session: #12, n12, e12, file:<id>, with
+// SESSION/ in front where Session is empty.
+type IDIn struct {
+	Scope
+	ID        string `json:"id"`
+	At        string `json:"at,omitempty"`
+	Cursor    string `json:"cursor,omitempty"`
+	MaxTokens int    `json:"max_tokens,omitempty"`
+}
+
+// Price is what reading a subtree costs, in tokens.
+type Price struct {
+	Summary int `json:"summary"` // all summaries of the subtree
+	Source  int `json:"source"`  // all turns it covers
+	Nodes   int `json:"nodes"`   // summaries in it
+	Entries int `json:"entries"`
+}
+
+// TierOut is a text of a node and its size.
+type TierOut struct {
+	Name   string `json:"name"`
+	Tokens int    `json:"tokens"`
+	Level  int    `json:"level"`
+}
+
+// ChildOut is a child in a description.
+type ChildOut struct {
+	ID    string `json:"id"`
+	Span  string `json:"span"`
+	Line  string `json:"line"` // first line of its text
+	Price Price  `json:"price"`
+}
+
+// FileOut is a file in a description.
+type FileOut struct {
+	ID      string `json:"id"`
+	Path    string `json:"path"`
+	Kind    string `json:"kind"`
+	Bytes   int    `json:"bytes"`
+	Summary string `json:"summary"`
+	Entry   string `json:"entry,omitempty"`
+	Head    string `json:"head,omitempty"`
+}
+
+// DescribeOut describes one thing; which fields are set depends on Kind.
+type DescribeOut struct {
+	Session string `json:"session"`
+	ID      string `json:"id"`
+	Kind    string `json:"kind"` // node, file, entry, session
+	Depth   int    `json:"depth"`
+	Span    string `json:"span,omitempty"`
+	Text    string `json:"text"`
+	// Truncated: Text was cut to max_tokens.
+	Truncated    bool        `json:"truncated"`
+	Tiers        []TierOut   `json:"tiers"`
+	Price        Price       `json:"price"`
+	Children     []ChildOut  `json:"children"`
+	Parents      []string    `json:"parents"` // lineage, nearest first
+	CoveredBy    string      `json:"covered_by,omitempty"`
+	SupersededBy string      `json:"superseded_by,omitempty"`
+	Files        []FileOut   `json:"files"`
+	Model        string      `json:"model,omitempty"`
+	Prompt       string      `json:"prompt_version,omitempty"`
+	OnPath       bool        `json:"on_path"`
+	Time         time.Time   `json:"time"`
+	Until        time.Time   `json:"until"`
+	Row          *SessionRow `json:"row,omitempty"`
+	Token        string      `json:"token"`
+}
+
+// StatusIn asks for health and lag.
+type StatusIn struct{ Scope }
+
+// DoctorIn asks for integrity checks.
+type DoctorIn struct {
+	Scope
+	Deep   bool `json:"deep,omitempty"`
+	Repair bool `json:"repair,omitempty"`
+}
+
+// RebuildIn asks for a rebuild.
+type RebuildIn struct {
+	Scope
+	Store bool `json:"store,omitempty"`
+	Index bool `json:"index,omitempty"`
+}
+
+// DeadIn lists, shows or retries dead letters.
+type DeadIn struct {
+	Scope
+	ID    string `json:"id,omitempty"` // one of them; empty = all of the scope
+	Limit int    `json:"limit,omitempty"`
+	After string `json:"after,omitempty"`
+}
+
+// DeadOut lists dead letters.
+type DeadOut struct {
+	Letters []DeadLetter `json:"letters"`
+	Next    string       `json:"next,omitempty"`
+}
+
+// RetryOut reports a retry of dead letters.
+type RetryOut struct {
+	Retried int `json:"retried"`
+	Still   int `json:"still"` // refused again, and kept
+	// Problems say why, one line each.
+	Problems []string `json:"problems"`
+}
