@@ -26,10 +26,21 @@ type AppendIn struct {
 	Format string `json:"format,omitempty"` // auto (default), lcm, openai, anthropic, …
 }
 
+// AppendedTurn is the fate of one turn of an append.
+type AppendedTurn struct {
+	ID        string `json:"id"`
+	Entry     string `json:"entry"` // e12, "" where it was refused
+	Duplicate bool   `json:"duplicate"`
+	Token     string `json:"token"`
+	// Error says why the turn was refused, with its problem code.
+	Error string `json:"error,omitempty"`
+	Code  string `json:"code,omitempty"`
+}
+
 // AppendOut answers turn for turn.
 type AppendOut struct {
-	Written []Written `json:"written"`
-	Token   string    `json:"token"`
+	Turns []AppendedTurn `json:"turns"`
+	Token string         `json:"token"` // the greatest position of all
 }
 
 // ImportIn describes the file that is posted beside it.

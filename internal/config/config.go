@@ -1,0 +1,248 @@
+// Package config is the manual of every setting: its unit, default and reason,
+// and how a file, the environment and flags are laid over each other.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/toml/v2"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+
+	"lcm/events"
+)
+
+// Config of a process. Names are those of the file (TOML); the environment
+// variable of a setting is LCM_ and its name, with sections written out, as in
+// LCM_SUMMARIZER_MODEL; session settings need no section: LCM_FRESH_TAIL_COUNT.
+type Config struct {
+	// DataDir holds everything of an embedded node. Default
+	// $XDG_DATA_HOME/lcm, else ~/.local/share/lcm.
+	DataDir string `koanf:"data_dir"`
+	// NATS is the URL of an external server; "" = the embedded one.
+	NATS string `koanf:"nats"`
+	// NATSCreds is a credentials file for the external server.
+	NATSCreds string `koanf:"nats_creds"`
+	// Server is the URL of a running `lcm serve`, for commands.
+	Server string `koanf:"server"`
+	// Tenant of commands and of callers that name none.
+	Tenant string `koanf:"tenant"`
+	// HTTP is where `lcm serve` listens: a loopback address.
+	HTTP string `koanf:"http"`
+	// NATSListen lets the embedded server listen too: a loopback address, ""
+	// = in process only.
+	NATSListen string `koanf:"nats_listen"`
+	// Partitions of a new log, fixed for ever after. Default 16: enough for
+	// sixteen projector processes.
+	Partitions int `koanf:"partitions"`
+	// Replicas of the streams on an external server: 1 or 3.
+	Replicas int `koanf:"replicas"`
+	// LogLevel: debug, info, warn, error.
+	LogLevel string `koanf:"log_level"`
+
+	Projector  Projector  `koanf:"projector"`
+	Condenser  Condenser  `koanf:"condenser"`
+	Summarizer Summarizer `koanf:"summarizer"`
+	// Session are the settings a new session gets.
+	Session Session `koanf:"session"`
+}
+
+// Projector settings.
+type Projector struct {
+	// Partitions this process keeps, as in "0-7" or "0,3"; "" = all. The set
+	// is recorded in the store.
+	Partitions string `koanf:"partitions"`
+}
+
+// Condenser settings.
+type Condenser struct {
+	// Workers are sessions condensed at once. Default 2: one a core.
+	Workers int `koanf:"workers"`
+	// Leaves of one session made at once. Default 4.
+	Leaves int `koanf:"leaves"`
+}
+
+// Summarizer settings.
+type Summarizer struct {
+	// Kind: extractive (offline, the default), openai (any compatible API),
+	// anthropic. It is configured, never guessed.
+	Kind string `koanf:"kind"`
+	// BaseURL of the API, such as http://127.0.0.1:11434/v1 for Ollama.
+	BaseURL string `koanf:"base_url"`
+	// Model to call.
+	Model string `koanf:"model"`
+	// KeyEnv names the environment variable that holds the key.
+	KeyEnv string `koanf:"key_env"`
+	// TimeoutSeconds of one call. Default 120.
+	TimeoutSeconds int `koanf:"timeout_seconds"`
+	// RequestsPerMinute at most; 0 = no limit.
+	RequestsPerMinute int `koanf:"requests_per_minute"`
+}
+
+// Session mirrors events.Settings under the names people configure.
+type Session struct {
+	Window            int     `koanf:"window"`
+	Overhead          int     `koanf:"overhead"`
+	Model             string  `koanf:"model"`
+	MaxContextTokens  int     `koanf:"max_context_tokens"`
+	ContextThreshold  float64 `koanf:"context_threshold"`
+	LeafTriggerTokens int     `koanf:"leaf_trigger_tokens"`
+	CutTarget         float64 `koanf:"cut_target"`
+	MinCut            float64 `koanf:"min_cut"`
+	SummaryBudget     float64 `koanf:"summary_budget"`
+	RecutThreshold    float64 `koanf:"recut_threshold"`
+	RecutTarget       float64 `koanf:"recut_target"`
+	FreshTailCount    int     `koanf:"fresh_tail_count"`
+	FreshTailMax      float64 `koanf:"fresh_tail_max"`
+	FanoutMin         int     `koanf:"fanout_min"`
+	FanoutMax         int     `koanf:"fanout_max"`
+	LeafChunkMin      int     `koanf:"leaf_chunk_min"`
+	LeafChunkMax      int     `koanf:"leaf_chunk_max"`
+	LeafInputMax      int     `koanf:"leaf_input_max"`
+	OpenGroupEntries  int     `koanf:"open_group_entries"`
+	LargeFileChars    int     `koanf:"large_file_chars"`
+}
+
+// Settings are the session defaults as the engine knows them.
+func (s Session) Settings() events.Settings {
+	return events.Settings{
+		Window: s.Window, Overhead: s.Overhead, Model: s.Model, MaxContextTokens: s.MaxContextTokens,
+		ContextThreshold: s.ContextThreshold, LeafTriggerTokens: s.LeafTriggerTokens, CutTarget: s.CutTarget,
+		MinCut: s.MinCut, SummaryBudget: s.SummaryBudget, RecutThreshold: s.RecutThreshold, RecutTarget: s.RecutTarget,
+		FreshTailCount: s.FreshTailCount, FreshTailMax: s.FreshTailMax, FanoutMin: s.FanoutMin, FanoutMax: s.FanoutMax,
+		LeafChunkMin: s.LeafChunkMin, LeafChunkMax: s.LeafChunkMax, LeafInputMax: s.LeafInputMax,
+		OpenGroupEntries: s.OpenGroupEntries, LargeFileChars: s.LargeFileChars,
+	}
+}
+
+func sessionOf(d events.Settings) Session {
+	return Session{
+		Window: d.Window, Overhead: d.Overhead, Model: d.Model, MaxContextTokens: d.MaxContextTokens,
+		ContextThreshold: d.ContextThreshold, LeafTriggerTokens: d.LeafTriggerTokens, CutTarget: d.CutTarget,
+		MinCut: d.MinCut, SummaryBudget: d.SummaryBudget, RecutThreshold: d.RecutThreshold, RecutTarget: d.RecutTarget,
+		FreshTailCount: d.FreshTailCount, FreshTailMax: d.FreshTailMax, FanoutMin: d.FanoutMin, FanoutMax: d.FanoutMax,
+		LeafChunkMin: d.LeafChunkMin, LeafChunkMax: d.LeafChunkMax, LeafInputMax: d.LeafInputMax,
+		OpenGroupEntries: d.OpenGroupEntries, LargeFileChars: d.LargeFileChars,
+	}
+}
+
+// Default is the configuration without file, environment or flags.
+func Default() Config {
+	return Config{
+		DataDir: defaultDataDir(), Tenant: "default", HTTP: "127.0.0.1:8420",
+		Partitions: events.DefaultPartitions, Replicas: 1, LogLevel: "info",
+		Condenser:  Condenser{Workers: 2, Leaves: 4},
+		Summarizer: Summarizer{Kind: "extractive", TimeoutSeconds: 120},
+		Session:    sessionOf(events.DefaultSettings()),
+	}
+}
+
+func defaultDataDir() string {
+	if d := os.Getenv("XDG_DATA_HOME"); d != "" {
+		return filepath.Join(d, "lcm")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "lcm-data"
+	}
+	return filepath.Join(home, ".local", "share", "lcm")
+}
+
+// Load lays file < environment < flags over the defaults. path "" reads
+// $LCM_CONFIG, else lcm.toml in the data directory, if there is one. flags
+// holds the names of this package's settings that were given.
+func Load(path string, environ []string, flags map[string]any) (Config, error) {
+	k := koanf.New(".")
+	if err := loadEnv(k, environ); err != nil {
+		return Config{}, err
+	}
+	if err := k.Load(confmap.Provider(flags, "."), nil); err != nil {
+		return Config{}, err
+	}
+	path, required := configPath(path, environ, k.String("data_dir"))
+	c := Default()
+	all := koanf.New(".")
+	if err := all.Load(file.Provider(path), toml.Parser()); err != nil && (required || !errors.Is(err, os.ErrNotExist)) {
+		return c, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	if err := all.Merge(k); err != nil {
+		return c, err
+	}
+	if err := all.UnmarshalWithConf("", &c, koanf.UnmarshalConf{}); err != nil {
+		return c, fmt.Errorf("configuration: %w", err)
+	}
+	if err := unknownKeys(all); err != nil {
+		return c, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return c, c.Validate()
+}
+
+func configPath(path string, environ []string, dataDir string) (string, bool) {
+	if path != "" {
+		return path, true
+	}
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, "LCM_CONFIG="); ok && v != "" {
+			return v, true
+		}
+	}
+	if dataDir == "" {
+		dataDir = defaultDataDir()
+	}
+	return filepath.Join(dataDir, "lcm.toml"), false
+}
+
+// loadEnv reads LCM_*: a name of the top level or of the session section, or
+// a section and a name.
+func loadEnv(k *koanf.Koanf, environ []string) error {
+	known := knownKeys()
+	return k.Load(env.Provider(".", env.Opt{
+		Prefix:      "LCM_",
+		EnvironFunc: func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) {
+			name = strings.ToLower(strings.TrimPrefix(name, "LCM_"))
+			for _, key := range []string{name, "session." + name, strings.Replace(name, "_", ".", 1)} {
+				if known[key] {
+					return key, value
+				}
+			}
+			return "", nil // another tool's variable, or LCM_CONFIG
+		},
+	}), nil)
+}
+
+// Validate rejects contradictions.
+func (c Config) Validate() error {
+	var errs []error
+	if err := c.Session.Settings().Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("session settings: %w", err))
+	}
+	switch c.Summarizer.Kind {
+	case "extractive":
+	case "openai", "anthropic":
+		if c.Summarizer.Model == "" {
+			errs = append(errs, fmt.Errorf("summarizer.kind is %s but summarizer.model is empty", c.Summarizer.Kind))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("summarizer.kind is %q: extractive, openai or anthropic", c.Summarizer.Kind))
+	}
+	if c.Partitions < 1 || c.Partitions > 1024 {
+		errs = append(errs, fmt.Errorf("partitions is %d: 1 to 1024", c.Partitions))
+	}
+	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
+		errs = append(errs, fmt.Errorf("replicas is %d: 1, 3 or 5", c.Replicas))
+	}
+	if c.Condenser.Workers < 1 || c.Condenser.Leaves < 1 {
+		errs = append(errs, errors.New("condenser.workers and condenser.leaves must be at least 1"))
+	}
+	if c.Tenant == "" {
+		errs = append(errs, errors.New("tenant is empty"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,39 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/knadh/koanf/v2"
+)
+
+// knownKeys are the names of all settings, with their section.
+func knownKeys() map[string]bool {
+	out := map[string]bool{}
+	collect(reflect.TypeFor[Config](), "", out)
+	return out
+}
+
+func collect(t reflect.Type, prefix string, out map[string]bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := prefix + f.Tag.Get("koanf")
+		if f.Type.Kind() == reflect.Struct {
+			collect(f.Type, name+".", out)
+			continue
+		}
+		out[name] = true
+	}
+}
+
+// unknownKeys refuses a name nobody reads: a misspelt threshold must not be
+// silently off.
+func unknownKeys(k *koanf.Koanf) error {
+	known := knownKeys()
+	for _, key := range k.Keys() {
+		if !known[key] {
+			return fmt.Errorf("there is no setting %q", key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package toolsvc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"lcm/events"
+	"lcm/internal/api"
+	"lcm/internal/problem"
+	"lcm/session"
+	"lcm/transcript"
+	"lcm/window"
+)
+
+// Context answers with the active context. It never appends; over budget it
+// asks for condensation, waits up to its deadline, and then renders the
+// emergency view.
+func (s *Service) Context(ctx context.Context, in api.ContextIn) (*api.ContextOut, error) {
+	ref, token, err := s.session(ctx, &in.Scope)
+	if err != nil {
+		return nil, err
+	}
+	format := transcript.Format(in.Format)
+	if format == "" {
+		format = transcript.OpenAI
+	}
+	at, err := s.resolve(ctx, ref, in.At, token)
+	if err != nil {
+		return nil, err
+	}
+	q := api.ViewRequest{Ref: ref, At: at, Token: token}
+	reply, err := s.d.Reads.View(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if err := validWindow(in, reply.View.Settings); err != nil {
+		return nil, err
+	}
+	if at == 0 && in.Window == 0 && in.Overhead == 0 {
+		if reply, err = s.settle(ctx, q, reply, in.WaitSeconds); err != nil {
+			return nil, err
+		}
+	}
+	c, err := s.render(ctx, reply.View, at, window.Options{Window: in.Window, Overhead: in.Overhead, Emergency: true})
+	if err != nil {
+		return nil, err
+	}
+	return contextOut(ref, format, reply, c, in.PrefixHash)
+}
+
+func validWindow(in api.ContextIn, s events.Settings) error {
+	if in.Window < 0 || in.Overhead < 0 {
+		return problem.New(problem.Invalid, "window and overhead cannot be negative")
+	}
+	if in.Window > 0 {
+		s.Window = in.Window
+	}
+	if in.Overhead > 0 {
+		s.Overhead = in.Overhead
+	}
+	if b := s.Budget(); b < events.MinBudget {
+		return problem.New(problem.Invalid, "window %d with overhead %d leaves a budget of %d tokens, at least %d are needed",
+			s.Window, s.Overhead, b, events.MinBudget)
+	}
+	return nil
+}
+
+// settle waits while the session is over its budget: it dispatches an urgent
+// task and looks again until the context fits or the deadline passes.
+func (s *Service) settle(ctx context.Context, q api.ViewRequest, r *api.ViewReply, seconds int) (*api.ViewReply, error) {
+	over := func(v *session.View) bool { return window.ContextTokens(v) > v.Settings.Budget() }
+	if !over(r.View) {
+		return r, nil
+	}
+	limit := s.c.BlockingDeadline
+	if seconds > 0 {
+		limit = time.Duration(seconds) * time.Second
+	}
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	if err := s.d.Log.PublishTask(ctx, events.Urgent, q.Ref, r.Watermark); err != nil {
+		return r, nil // the emergency view needs nobody
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-deadline.C:
+			return r, nil
+		case <-poll.C:
+			next, err := s.d.Reads.View(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			if r = next; !over(r.View) || r.View.Stall != nil {
+				return r, nil
+			}
+		}
+	}
+}
+
+// render fetches the bodies a view shows, and nothing else, and renders it.
+func (s *Service) render(ctx context.Context, v *session.View, at uint64, o window.Options) (*window.Context, error) {
+	bodies, err := s.bodies(ctx, v, at)
+	if err != nil {
+		return nil, err
+	}
+	c, err := window.Render(v, bodies, o)
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", v.Ref, err)
+	}
+	return c, nil
+}
+
+func (s *Service) bodies(ctx context.Context, v *session.View, at uint64) (session.Bodies, error) {
+	var ranges []events.Range
+	add := func(e session.Entry) { ranges = session.Joined(ranges, []events.Range{{First: e.N, Last: e.N}}) }
+	for _, e := range v.Pinned {
+		add(e)
+	}
+	if v.Kept != nil {
+		add(*v.Kept)
+	}
+	for _, e := range v.Tail {
+		add(e)
+	}
+	turns := make(map[uint64]*events.TurnAppended, len(v.Tail)+len(v.Pinned)+1)
+	if len(ranges) > 0 {
+		err := s.turns(ctx, api.TurnsRequest{Ref: v.Ref, Ranges: ranges, At: at}, func(t api.StoredTurn) error {
+			p := new(events.TurnAppended)
+			turns[t.Entry.N] = p
+			return json.Unmarshal(t.Payload, p)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return func(n uint64) (*events.TurnAppended, error) {
+		if t := turns[n]; t != nil {
+			return t, nil
+		}
+		return nil, problem.New(problem.Internal, "entry e%d of %s is not among the turns of its view", n, v.Ref)
+	}, nil
+}
+
+func contextOut(ref events.Ref, f transcript.Format, r *api.ViewReply, c *window.Context, lastHash string) (*api.ContextOut, error) {
+	enc, err := c.Encode(f)
+	if err != nil {
+		return nil, problem.New(problem.Invalid, "context as %q: %w", f, err).WithHint("formats are openai, anthropic, plain")
+	}
+	out := &api.ContextOut{
+		Session: ref.Session, Tokens: c.Tokens, Budget: c.Budget, Soft: r.View.Settings.Soft(),
+		Regime: string(c.Regime), Degraded: c.Degraded, Hypothetical: c.Hypothetical,
+		PrefixHash: c.PrefixHash, Cut: c.Cut, Leaf: entryID(r.View.Leaf), EndsWith: string(c.EndsWith),
+		BlockTokens: c.BlockTokens, Format: string(f), System: enc.System, Messages: enc.Messages,
+		Pointers: []api.Pointer{}, Token: r.Watermark.String(),
+	}
+	if out.Messages == nil {
+		out.Messages = []json.RawMessage{}
+	}
+	for _, p := range c.Pointers {
+		out.Pointers = append(out.Pointers, api.Pointer{
+			ID: p.ID, Tier: string(p.Tier), Tokens: p.Tokens, Depth: p.Depth,
+			First: entryID(p.First), Last: entryID(p.Last),
+		})
+	}
+	if lastHash != "" && lastHash != c.PrefixHash {
+		out.PrefixChange = prefixChange(r.View, c)
+	}
+	return out, nil
+}
+
+// prefixChange says why a caller's prefix no longer holds.
+func prefixChange(v *session.View, c *window.Context) string {
+	switch {
+	case c.Degraded:
+		return "degraded: over budget before a condenser answered"
+	case c.Hypothetical:
+		return "hypothetical: another window or overhead than the session's"
+	case v.Cut != nil:
+		return fmt.Sprintf("cut %d (%s)", v.Cut.N, v.Cut.Kind)
+	default:
+		return "no cut holds on this path"
+	}
+}

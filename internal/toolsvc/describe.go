@@ -1,0 +1,196 @@
+package toolsvc
+
+import (
+	"context"
+	"strings"
+
+	"lcm/events"
+	"lcm/internal/api"
+	"lcm/internal/problem"
+	"lcm/session"
+	"lcm/tokens"
+)
+
+// Describe says what an id names, and what reading it would cost.
+func (s *Service) Describe(ctx context.Context, in api.IDIn) (*api.DescribeOut, error) {
+	t, err := parseID(&in.Scope, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	ref, token, err := s.session(ctx, &in.Scope)
+	if err != nil {
+		return nil, err
+	}
+	at, err := s.resolve(ctx, ref, in.At, token)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.DescribeOut{
+		Session: ref.Session, ID: in.ID, Kind: t.kind, OnPath: true, Token: token.String(),
+		Tiers: []api.TierOut{}, Children: []api.ChildOut{}, Parents: []string{}, Files: []api.FileOut{},
+	}
+	switch t.kind {
+	case "node":
+		err = s.describeNode(ctx, ref, t.n, at, token, out)
+	case "entry":
+		err = s.describeEntry(ctx, ref, t.n, at, token, out)
+	case "file":
+		err = s.describeFile(ctx, ref, t.file, token, out)
+	default:
+		err = s.describeSession(ctx, ref, token, out)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if in.MaxTokens > 0 && tokens.Count(out.Text) > in.MaxTokens {
+		out.Text, out.Truncated = tokens.Head(out.Text, in.MaxTokens), true
+	}
+	return out, nil
+}
+
+func (s *Service) describeNode(ctx context.Context, ref events.Ref, n, at uint64, token events.Position, out *api.DescribeOut) error {
+	d, err := s.node(ctx, ref, n, token)
+	if err != nil {
+		return err
+	}
+	if at != 0 && d.Node.Seq > at {
+		return problem.New(problem.NotFound, "node #%d of %s did not exist yet then", n, ref.Session)
+	}
+	out.ID, out.Depth, out.Span = nodeID(n), d.Node.Depth, span(d.Node.First, d.Node.Last)
+	out.Text, out.Price, out.OnPath = d.Node.Primary.Text, price(d.Node), d.OnPath
+	out.Model, out.Prompt = d.Node.Model, d.Node.PromptVersion
+	out.Time, out.Until, out.SupersededBy = d.Node.FirstTime, d.Node.LastTime, nodeID(d.SupersededBy)
+	if d.Node.Rich != nil {
+		out.Text = d.Node.Rich.Text
+		out.Tiers = append(out.Tiers, api.TierOut{Name: "rich", Tokens: d.Node.Rich.Tokens, Level: d.Node.Rich.Level})
+	}
+	out.Tiers = append(out.Tiers, api.TierOut{Name: "primary", Tokens: d.Node.Primary.Tokens, Level: d.Node.Primary.Level})
+	if err := s.describeKin(ctx, ref, d, token, out); err != nil {
+		return err
+	}
+	for _, id := range d.Node.Files {
+		f, err := s.d.Reads.File(ctx, api.FileRequest{Ref: ref, ID: id, Token: token})
+		if err != nil {
+			return err
+		}
+		out.Files = append(out.Files, fileOut(f, false))
+	}
+	return nil
+}
+
+// describeKin adds children with their prices, and the lineage upwards.
+func (s *Service) describeKin(ctx context.Context, ref events.Ref, d *api.StoredNode, token events.Position, out *api.DescribeOut) error {
+	if len(d.Node.ChildNodes) > 0 {
+		r, err := s.d.Reads.Node(ctx, api.NodeRequest{Ref: ref, Numbers: d.Node.ChildNodes, Token: token})
+		if err != nil {
+			return err
+		}
+		for _, c := range r.Nodes {
+			out.Children = append(out.Children, api.ChildOut{
+				ID: nodeID(c.Node.N), Span: span(c.Node.First, c.Node.Last),
+				Line: firstLine(c.Node.Primary.Text), Price: price(c.Node),
+			})
+		}
+	}
+	for up := d.Parents; len(up) > 0; {
+		n := up[len(up)-1]
+		out.Parents = append(out.Parents, nodeID(n))
+		p, err := s.node(ctx, ref, n, token)
+		if err != nil {
+			return err
+		}
+		up = p.Parents
+	}
+	return nil
+}
+
+func (s *Service) describeEntry(ctx context.Context, ref events.Ref, n, at uint64, token events.Position, out *api.DescribeOut) error {
+	q := api.TurnsRequest{Ref: ref, Ranges: []events.Range{{First: n, Last: n}}, At: at, Token: token}
+	r, err := s.d.Reads.Turns(ctx, q)
+	if err != nil {
+		return err
+	}
+	if len(r.Turns) != 1 {
+		return problem.New(problem.NotFound, "session %s has no entry e%d", ref.Session, n)
+	}
+	t, err := turnOut(r.Turns[0], false)
+	if err != nil {
+		return err
+	}
+	out.ID, out.Span, out.Text, out.Time, out.Until = t.Entry, t.Entry, t.Text, t.Time, t.Time
+	out.Price, out.OnPath = api.Price{Source: t.Tokens, Entries: 1}, !t.Removed
+	for _, f := range t.Files {
+		out.Files = append(out.Files, api.FileOut{ID: "file:" + f.ID, Path: f.Path, Kind: f.Kind, Bytes: f.Bytes, Summary: f.Summary, Entry: t.Entry})
+	}
+	return nil
+}
+
+func (s *Service) describeFile(ctx context.Context, ref events.Ref, id string, token events.Position, out *api.DescribeOut) error {
+	f, err := s.d.Reads.File(ctx, api.FileRequest{Ref: ref, ID: id, Token: token})
+	if err != nil {
+		return err
+	}
+	out.ID, out.Span, out.Text = "file:"+f.File.ID, entryID(f.Entry), f.File.Summary+"\n\n"+f.File.Head
+	out.Price = api.Price{Summary: tokens.Count(f.File.Summary), Source: tokens.Count(f.Body), Entries: 1}
+	out.Files = append(out.Files, fileOut(f, true))
+	return nil
+}
+
+func (s *Service) describeSession(ctx context.Context, ref events.Ref, token events.Position, out *api.DescribeOut) error {
+	row, err := s.sessionRow(ctx, ref, token)
+	if err != nil {
+		return err
+	}
+	v, err := s.d.Reads.View(ctx, api.ViewRequest{Ref: ref, Token: token})
+	if err != nil {
+		return err
+	}
+	out.ID, out.Row, out.Span = ref.Session, row, span(min(1, row.Entries), row.Entries)
+	out.Time, out.Until = row.Started, row.Updated
+	out.Price = api.Price{Source: row.Tokens, Nodes: int(row.Nodes), Entries: int(row.Entries)}
+	for _, d := range v.View.Frontier {
+		out.Price.Summary += d.SummaryTokens
+		out.Children = append(out.Children, api.ChildOut{
+			ID: nodeID(d.N), Span: span(d.First, d.Last), Line: firstLine(d.Primary.Text), Price: price(d),
+		})
+	}
+	return nil
+}
+
+// sessionRow finds a session's row in the list.
+func (s *Service) sessionRow(ctx context.Context, ref events.Ref, token events.Position) (*api.SessionRow, error) {
+	r, err := s.d.Reads.Sessions(ctx, api.SessionsRequest{Tenant: ref.Tenant, Prefix: ref.Session, Limit: 1, Token: token})
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Sessions) == 0 || r.Sessions[0].Session != ref.Session {
+		return nil, problem.New(problem.NotFound, "there is no session %q", ref.Session).WithHint("`lcm sessions` lists them")
+	}
+	return &r.Sessions[0], nil
+}
+
+func price(d session.Node) api.Price {
+	return api.Price{Summary: d.SummaryTokens, Source: d.SourceTokens, Nodes: d.Below + 1, Entries: session.Count(d.Covered)}
+}
+
+func fileOut(f *api.FileReply, head bool) api.FileOut {
+	out := api.FileOut{
+		ID: "file:" + f.File.ID, Path: f.File.Path, Kind: f.File.Kind, Bytes: f.File.Bytes,
+		Summary: firstLine(f.File.Summary), Entry: entryID(f.Entry),
+	}
+	if head {
+		out.Summary, out.Head = f.File.Summary, f.File.Head
+	}
+	return out
+}
+
+// firstLine is the first line that says something: not a heading mark alone.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "#") {
+			return tokens.Head(line, 60)
+		}
+	}
+	return ""
+}

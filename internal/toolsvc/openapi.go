@@ -1,0 +1,106 @@
+package toolsvc
+
+import (
+	"encoding/json"
+	"sort"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// openAPI describes the table of tools as OpenAPI 3.1.
+func openAPI(tools []Tool, version string) ([]byte, error) {
+	paths := map[string]any{}
+	for _, t := range tools {
+		in, out, err := t.Schema()
+		if err != nil {
+			return nil, err
+		}
+		item := map[string]any{"post": operation(t, in, out, true)}
+		if t.Reads {
+			item["get"] = operation(t, in, out, false)
+		}
+		paths["/v1/"+t.Name] = item
+	}
+	return json.MarshalIndent(map[string]any{
+		"openapi": "3.1.0",
+		"info": map[string]any{
+			"title": "lcm", "version": version,
+			"description": "Lossless context management: append turns, read contexts, search and open what was condensed.",
+		},
+		"paths":      paths,
+		"components": map[string]any{"schemas": map[string]any{"Problem": problemSchema()}},
+	}, "", "  ")
+}
+
+func operation(t Tool, in, out *jsonschema.Schema, post bool) map[string]any {
+	op := map[string]any{
+		"operationId": t.Name, "summary": t.Doc,
+		"responses": map[string]any{
+			"200":     content("the answer", answerType(t), out),
+			"default": content("a problem (RFC 9457)", "application/problem+json", map[string]any{"$ref": "#/components/schemas/Problem"}),
+		},
+	}
+	if !post {
+		op["operationId"] = t.Name + "Get"
+	}
+	switch {
+	case post && t.Body != "":
+		op["parameters"] = queryParameters(in)
+		op["requestBody"] = map[string]any{
+			"description": t.Body, "required": true,
+			"content": map[string]any{"application/octet-stream": map[string]any{}},
+		}
+	case post:
+		op["requestBody"] = map[string]any{"content": map[string]any{"application/json": map[string]any{"schema": in}}}
+	default:
+		op["parameters"] = queryParameters(in)
+	}
+	return op
+}
+
+func answerType(t Tool) string {
+	if t.Name == "import" {
+		return "application/x-ndjson"
+	}
+	return "application/json"
+}
+
+func content(description, mediaType string, schema any) map[string]any {
+	return map[string]any{
+		"description": description,
+		"content":     map[string]any{mediaType: map[string]any{"schema": schema}},
+	}
+}
+
+func queryParameters(in *jsonschema.Schema) []any {
+	names := make([]string, 0, len(in.Properties))
+	for n := range in.Properties {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	required := map[string]bool{}
+	for _, n := range in.Required {
+		required[n] = true
+	}
+	out := []any{}
+	for _, n := range names {
+		p := in.Properties[n]
+		if p.Type == "object" {
+			continue // only in a JSON body
+		}
+		out = append(out, map[string]any{"name": n, "in": "query", "required": required[n], "schema": p})
+	}
+	return out
+}
+
+func problemSchema() map[string]any {
+	str := map[string]any{"type": "string"}
+	return map[string]any{
+		"type": "object",
+		"properties": map[string]any{
+			"type": str, "title": str, "status": map[string]any{"type": "integer"},
+			"code": str, "detail": str, "hint": str,
+		},
+		"required": []string{"title", "status", "code", "detail"},
+	}
+}

@@ -1,0 +1,189 @@
+// Package toolsvc is the stateless service behind every tool: it reads
+// projections, renders contexts, and passes writes on. HTTP, NATS micro and
+// the command line all call the same table of tools.
+//
+// It works over the small ports below and must never import an engine or an
+// adapter.
+package toolsvc
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"lcm/events"
+	"lcm/internal/api"
+	"lcm/internal/problem"
+)
+
+// Reads is the projector's read endpoint, in process or over NATS. Each call
+// waits for its token up to the context's deadline.
+type Reads interface {
+	View(context.Context, api.ViewRequest) (*api.ViewReply, error)
+	Turns(context.Context, api.TurnsRequest) (*api.TurnsReply, error)
+	Node(context.Context, api.NodeRequest) (*api.NodeReply, error)
+	File(context.Context, api.FileRequest) (*api.FileReply, error)
+	Sessions(context.Context, api.SessionsRequest) (*api.SessionsReply, error)
+	Resolve(context.Context, api.ResolveRequest) (*api.ResolveReply, error)
+	Grep(context.Context, api.GrepRequest) (*api.GrepReply, error)
+	Admin
+}
+
+// Admin is the part of the read endpoint that operators use.
+type Admin interface {
+	Status(context.Context) (*api.StatusReply, error)
+	Doctor(context.Context, api.DoctorRequest) (*api.DoctorReply, error)
+	Rebuild(context.Context, api.RebuildRequest) (*api.RebuildReply, error)
+}
+
+// Writes is the ingestor, in process or over NATS. Answers are durable.
+type Writes interface {
+	Append(context.Context, api.AppendRequest) (*api.AppendReply, error)
+	Configure(context.Context, api.ConfigureRequest) (*api.ConfigureReply, error)
+}
+
+// Condenser condenses one session now, in process or over NATS.
+type Condenser interface {
+	Condense(ctx context.Context, ref events.Ref, token events.Position) (*api.CondenseOut, error)
+}
+
+// Log is what toolsvc asks of the event log itself.
+type Log interface {
+	Epoch() string
+	LastSeq(context.Context) (uint64, error)
+	PublishTask(context.Context, events.Urgency, events.Ref, events.Position) error
+}
+
+// DeadLetters keeps what was refused.
+type DeadLetters interface {
+	Dead(ctx context.Context, ref *events.Ref, after uint64, limit int) ([]api.DeadLetter, error)
+	DeadLetter(ctx context.Context, id string) (api.DeadLetter, error)
+	Unbury(ctx context.Context, id string) error
+}
+
+// Deps are the parts a Service works with.
+type Deps struct {
+	Reads     Reads
+	Writes    Writes
+	Condenser Condenser
+	Log       Log
+	Dead      DeadLetters
+	// Import reads a whole transcript into sessions.
+	Import func(ctx context.Context, r io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error)
+	// Parse turns a request body into writes; what it rejects fails alone.
+	Parse func(body []byte, format string) ([]api.Write, []api.Written, error)
+}
+
+// Config bounds a Service.
+type Config struct {
+	// DefaultTenant of callers that name none.
+	DefaultTenant string
+	// ReadDeadline bounds a read's wait for its token. Default 30 s, the time
+	// a person waits for a command.
+	ReadDeadline time.Duration
+	// BlockingDeadline bounds how long a context call waits for condensation
+	// when the session is over its budget. Default 30 s (CONTRACTS: a
+	// compaction takes about 25 s with a large model).
+	BlockingDeadline time.Duration
+	// MaxBodyBytes of an append; imports are streamed and not bounded.
+	MaxBodyBytes int64
+}
+
+// DefaultConfig is what `lcm serve` starts from.
+func DefaultConfig() Config {
+	return Config{
+		DefaultTenant: "default", ReadDeadline: 30 * time.Second,
+		BlockingDeadline: 30 * time.Second, MaxBodyBytes: 64 << 20,
+	}
+}
+
+// Validate rejects a Config that cannot work.
+func (c Config) Validate() error {
+	if c.DefaultTenant == "" || c.ReadDeadline <= 0 || c.BlockingDeadline <= 0 || c.MaxBodyBytes <= 0 {
+		return fmt.Errorf("toolsvc: tenant, deadlines and body limit must be set: %+v", c)
+	}
+	return nil
+}
+
+// Service implements the tools.
+type Service struct {
+	c Config
+	d Deps
+}
+
+// New makes a Service over its ports.
+func New(c Config, d Deps) (*Service, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &Service{c: c, d: d}, nil
+}
+
+// scope resolves who and where a call is about, and what it must see.
+func (s *Service) scope(ctx context.Context, in *api.Scope) (events.Ref, events.Position, error) {
+	if in.Tenant == "" {
+		in.Tenant = s.c.DefaultTenant
+	}
+	ref := events.Ref{Tenant: in.Tenant, Session: in.Session}
+	token, err := events.ParsePosition(in.Token)
+	if err != nil {
+		return ref, token, problem.New(problem.Invalid, "%w", err)
+	}
+	if in.Fresh {
+		last, err := s.d.Log.LastSeq(ctx)
+		if err != nil {
+			return ref, token, err
+		}
+		if last > token.Seq && last > 0 {
+			token = events.Position{Epoch: s.d.Log.Epoch(), Seq: last}
+		}
+	}
+	return ref, token, nil
+}
+
+// session is scope for tools that need a session's name.
+func (s *Service) session(ctx context.Context, in *api.Scope) (events.Ref, events.Position, error) {
+	if in.Session == "" {
+		return events.Ref{}, events.Position{}, problem.New(problem.Invalid, "no session is named").WithHint("`lcm sessions` lists them")
+	}
+	ref, token, err := s.scope(ctx, in)
+	if err != nil {
+		return ref, token, err
+	}
+	if err := ref.Validate(); err != nil {
+		return ref, token, problem.New(problem.Invalid, "%w", err)
+	}
+	return ref, token, nil
+}
+
+// resolve turns a position people write into a stream sequence; "" is now.
+func (s *Service) resolve(ctx context.Context, ref events.Ref, at string, token events.Position) (uint64, error) {
+	if at == "" {
+		return 0, nil
+	}
+	r, err := s.d.Reads.Resolve(ctx, api.ResolveRequest{Ref: ref, At: at, Token: token})
+	if err != nil {
+		return 0, err
+	}
+	return r.Seq, nil
+}
+
+// turns reads every page of some entries.
+func (s *Service) turns(ctx context.Context, q api.TurnsRequest, each func(api.StoredTurn) error) error {
+	for {
+		page, err := s.d.Reads.Turns(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, t := range page.Turns {
+			if err := each(t); err != nil {
+				return err
+			}
+		}
+		if page.Next == 0 {
+			return nil
+		}
+		q.After = page.Next
+	}
+}

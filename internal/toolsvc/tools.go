@@ -1,0 +1,168 @@
+package toolsvc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"reflect"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"lcm/internal/api"
+	"lcm/internal/problem"
+)
+
+// Tool is one entry of the table behind HTTP, NATS micro and OpenAPI.
+type Tool struct {
+	Name string // path below /v1 and micro endpoint
+	Doc  string
+	// Reads: the tool changes nothing and also answers GET.
+	Reads bool
+	// Long: it may run as long as its caller waits.
+	Long bool
+	// Body says what is posted beside the parameters: "" = the parameters
+	// themselves as JSON, else a description of the raw body.
+	Body string
+	in   reflect.Type
+	out  reflect.Type
+	call func(ctx context.Context, in json.RawMessage) (any, error)
+	// raw handles tools with a body of their own.
+	raw func(ctx context.Context, in json.RawMessage, body io.Reader, w *answer) error
+}
+
+// Call runs the tool with JSON parameters, as NATS micro does.
+func (t Tool) Call(ctx context.Context, in json.RawMessage) (any, error) {
+	if t.call == nil {
+		return nil, problem.New(problem.Invalid, "%s takes a body: use HTTP", t.Name)
+	}
+	return t.call(ctx, in)
+}
+
+// Schema of the tool's parameters and of its answer.
+func (t Tool) Schema() (in, out *jsonschema.Schema, err error) {
+	o := &jsonschema.ForOptions{TypeSchemas: schemaOverrides}
+	if in, err = jsonschema.ForType(t.in, o); err != nil {
+		return nil, nil, err
+	}
+	out, err = jsonschema.ForType(t.out, o)
+	return in, out, err
+}
+
+// schemaOverrides describe the types whose JSON is not their Go shape.
+var schemaOverrides = map[reflect.Type]*jsonschema.Schema{
+	reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
+	reflect.TypeFor[json.RawMessage](): {},
+}
+
+func tool[In, Out any](name, doc string, reads, long bool, f func(context.Context, In) (Out, error)) Tool {
+	return Tool{
+		Name: name, Doc: doc, Reads: reads, Long: long,
+		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
+		call: func(ctx context.Context, raw json.RawMessage) (any, error) {
+			var in In
+			if err := decodeStrict(raw, &in); err != nil {
+				return nil, problem.New(problem.Invalid, "%s: %w", name, err)
+			}
+			return f(ctx, in)
+		},
+	}
+}
+
+// decodeStrict reads parameters; a name nobody knows is an error, so that a
+// misspelt filter cannot widen a search in silence.
+func decodeStrict(raw json.RawMessage, v any) error {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if d.More() {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}
+
+// Tools is the table.
+func (s *Service) Tools() []Tool {
+	return []Tool{
+		{
+			Name: "append", Doc: "Append turns to a session. Acknowledged turns are durable.",
+			Body: "turns: one JSON object, an array, {\"messages\": […]}, or one JSON object a line, in any accepted format",
+			in:   reflect.TypeFor[api.AppendIn](), out: reflect.TypeFor[api.AppendOut](), raw: s.rawAppend,
+		},
+		{
+			Name: "import", Doc: "Import a whole transcript; answers JSON lines: progress, then the reports.", Long: true,
+			Body: "the transcript's bytes",
+			in:   reflect.TypeFor[api.ImportIn](), out: reflect.TypeFor[api.ImportEvent](), raw: s.rawImport,
+		},
+		tool("sessions", "List the sessions of a tenant.", true, false, s.Sessions),
+		tool("context", "The active context of a session: what to send to the model.", true, true, s.Context),
+		tool("configure", "Change the settings of a session.", false, false, s.Configure),
+		tool("settings", "The settings of a session.", true, false, func(ctx context.Context, in api.StatusIn) (*api.ConfigureOut, error) {
+			return s.Configure(ctx, api.ConfigureIn{Scope: in.Scope})
+		}),
+		tool("condense", "Condense a session now.", false, true, s.Condense),
+		tool("show", "Turns of a session, verbatim.", true, false, s.Show),
+		tool("grep", "Full-text, phrase or regex search over turns, summaries and files.", true, false, s.Grep),
+		tool("describe", "What a node, file, entry or session holds, and what reading it costs.", true, false, s.Describe),
+		tool("expand", "A node back to its verbatim turns.", true, false, s.Expand),
+		tool("status", "Health, lag and sizes.", true, false, s.Status),
+		tool("doctor", "Integrity checks.", true, true, s.Doctor),
+		tool("rebuild", "Drop projections and replay the log into new ones.", false, true, s.Rebuild),
+		tool("dead", "List dead letters, or show one.", true, false, s.Dead),
+		tool("dead/retry", "Drive dead letters through the append path again.", false, true, s.RetryDead),
+	}
+}
+
+// answer lets a raw tool write one JSON value or JSON lines.
+type answer struct {
+	value func(v any) error
+	line  func(v any) error
+}
+
+func (s *Service) rawAppend(ctx context.Context, raw json.RawMessage, body io.Reader, w *answer) error {
+	var in api.AppendIn
+	if err := decodeStrict(raw, &in); err != nil {
+		return problem.New(problem.Invalid, "append: %w", err)
+	}
+	b, err := io.ReadAll(io.LimitReader(body, s.c.MaxBodyBytes+1))
+	if err != nil {
+		return problem.New(problem.Invalid, "append: reading the body: %w", err)
+	}
+	if int64(len(b)) > s.c.MaxBodyBytes {
+		return problem.New(problem.TooLarge, "append: the body exceeds %d bytes", s.c.MaxBodyBytes).WithHint("send fewer turns at once, or import the file")
+	}
+	out, err := s.Append(ctx, in, b)
+	if err != nil {
+		return err
+	}
+	return w.value(out)
+}
+
+func (s *Service) rawImport(ctx context.Context, raw json.RawMessage, body io.Reader, w *answer) error {
+	var in api.ImportIn
+	if err := decodeStrict(raw, &in); err != nil {
+		return problem.New(problem.Invalid, "import: %w", err)
+	}
+	last, started := time.Now(), false
+	reports, err := s.Import(ctx, in, body, func(p api.ImportProgress) {
+		if now := time.Now(); now.Sub(last) >= 200*time.Millisecond {
+			last, started = now, true
+			_ = w.line(api.ImportEvent{Progress: &p})
+		}
+	})
+	if err != nil && !started && len(reports) == 0 {
+		return err // nothing was answered yet: the status can still say so
+	}
+	ev := api.ImportEvent{Reports: reports}
+	if err != nil {
+		ev.Error, _ = json.Marshal(problem.From(err))
+	}
+	return w.line(ev)
+}

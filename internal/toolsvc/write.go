@@ -1,0 +1,198 @@
+package toolsvc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"lcm/events"
+	"lcm/internal/api"
+	"lcm/internal/problem"
+)
+
+// Append writes a body of turns to a session.
+func (s *Service) Append(ctx context.Context, in api.AppendIn, body []byte) (*api.AppendOut, error) {
+	ref, _, err := s.session(ctx, &in.Scope)
+	if err != nil {
+		return nil, err
+	}
+	return s.appendBody(ctx, ref, in.Format, body)
+}
+
+func (s *Service) appendBody(ctx context.Context, ref events.Ref, format string, body []byte) (*api.AppendOut, error) {
+	writes, refused, err := s.d.Parse(body, format)
+	if err != nil {
+		return nil, problem.New(problem.Invalid, "append to %s: %w", ref.Session, err)
+	}
+	out := &api.AppendOut{Turns: []api.AppendedTurn{}}
+	if len(writes) > 0 {
+		r, err := s.d.Writes.Append(ctx, api.AppendRequest{Ref: ref, Writes: writes})
+		if err != nil {
+			return nil, err
+		}
+		out.Token = r.Token.String()
+		refused = append(r.Written, refused...)
+	}
+	for _, w := range refused {
+		out.Turns = append(out.Turns, api.AppendedTurn{
+			ID: w.ID, Entry: entryID(w.Entry), Duplicate: w.Duplicate, Token: w.Token.String(), Error: w.Error, Code: w.Code,
+		})
+	}
+	return out, nil
+}
+
+// Import reads a transcript into sessions.
+func (s *Service) Import(ctx context.Context, in api.ImportIn, body io.Reader, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
+	if _, _, err := s.scope(ctx, &in.Scope); err != nil {
+		return nil, err
+	}
+	return s.d.Import(ctx, body, in, progress)
+}
+
+// Configure changes and answers the settings of a session; with nothing to
+// set it only answers.
+func (s *Service) Configure(ctx context.Context, in api.ConfigureIn) (*api.ConfigureOut, error) {
+	ref, token, err := s.session(ctx, &in.Scope)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.ConfigureOut{Session: ref.Session}
+	if len(in.Set) == 0 {
+		r, err := s.d.Reads.View(ctx, api.ViewRequest{Ref: ref, Token: token})
+		if err != nil {
+			return nil, err
+		}
+		out.Settings, out.Token = r.View.Settings, r.Watermark.String()
+	} else {
+		r, err := s.d.Writes.Configure(ctx, api.ConfigureRequest{Ref: ref, Set: in.Set})
+		if err != nil {
+			return nil, err
+		}
+		out.Settings, out.Token = r.Settings, r.Token.String()
+	}
+	out.Budget = out.Settings.Budget()
+	return out, nil
+}
+
+// Condense runs a condenser on a session now and waits for it.
+func (s *Service) Condense(ctx context.Context, in api.CondenseIn) (*api.CondenseOut, error) {
+	ref, token, err := s.session(ctx, &in.Scope)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.d.Reads.View(ctx, api.ViewRequest{Ref: ref, Token: token}) // not_found before anything is written
+	if err != nil {
+		return nil, err
+	}
+	token = r.Watermark
+	if in.Window > 0 {
+		c, err := s.d.Writes.Configure(ctx, api.ConfigureRequest{Ref: ref, Set: map[string]any{"window": in.Window}})
+		if err != nil {
+			return nil, err
+		}
+		if c.Token.Seq > token.Seq { // zero where nothing had to change
+			token = c.Token
+		}
+	}
+	return s.d.Condenser.Condense(ctx, ref, token)
+}
+
+// Dead lists dead letters, or shows one.
+func (s *Service) Dead(ctx context.Context, in api.DeadIn) (*api.DeadOut, error) {
+	if _, _, err := s.scope(ctx, &in.Scope); err != nil {
+		return nil, err
+	}
+	if in.ID != "" {
+		d, err := s.d.Dead.DeadLetter(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		if d.Ref.Tenant != in.Tenant {
+			return nil, problem.New(problem.NotFound, "there is no dead letter %s", in.ID)
+		}
+		return &api.DeadOut{Letters: []api.DeadLetter{d}}, nil
+	}
+	return s.deadPage(ctx, in)
+}
+
+func (s *Service) deadPage(ctx context.Context, in api.DeadIn) (*api.DeadOut, error) {
+	after, err := parseAfter(in.After)
+	if err != nil {
+		return nil, err
+	}
+	limit := in.Limit
+	if limit <= 0 || limit > 1000 {
+		limit = 1000
+	}
+	var ref *events.Ref
+	if in.Session != "" {
+		ref = &events.Ref{Tenant: in.Tenant, Session: in.Session}
+	}
+	letters, err := s.d.Dead.Dead(ctx, ref, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.DeadOut{Letters: []api.DeadLetter{}}
+	for _, d := range letters {
+		if d.Ref.Tenant == in.Tenant {
+			out.Letters = append(out.Letters, d)
+		}
+	}
+	if len(letters) == limit {
+		out.Next = letters[limit-1].ID
+	}
+	return out, nil
+}
+
+func parseAfter(s string) (uint64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, problem.New(problem.Invalid, "%q is no dead letter's id", s)
+	}
+	return n, nil
+}
+
+// RetryDead drives dead letters through the append path again. What is
+// accepted now leaves the dead letters; the rest stays.
+func (s *Service) RetryDead(ctx context.Context, in api.DeadIn) (*api.RetryOut, error) {
+	out := &api.RetryOut{Problems: []string{}}
+	for {
+		page, err := s.Dead(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page.Letters {
+			if err := s.retryOne(ctx, d); err != nil {
+				out.Still++
+				out.Problems = append(out.Problems, fmt.Sprintf("%s (%s): %v", d.ID, d.Origin, err))
+				continue
+			}
+			out.Retried++
+		}
+		if page.Next == "" {
+			return out, nil
+		}
+		in.After = page.Next
+	}
+}
+
+func (s *Service) retryOne(ctx context.Context, d api.DeadLetter) error {
+	if len(d.Body) == 0 {
+		return errors.New("its original was too large to keep here: import the source again")
+	}
+	r, err := s.appendBody(ctx, d.Ref, d.Format, d.Body)
+	if err != nil {
+		return err
+	}
+	for _, w := range r.Turns {
+		if w.Error != "" {
+			return errors.New(w.Error)
+		}
+	}
+	return s.d.Dead.Unbury(ctx, d.ID)
+}
