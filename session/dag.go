@@ -112,12 +112,12 @@ func (f *Fold) measureEntries(node *Node, path Path, old *Node) error {
 			if err := f.r.must(RowEntry, n, &e); err != nil {
 				return err
 			}
-			other, err := f.r.leafOver(n, maxSeq, path)
+			cover, err := f.r.numbers(RowCovering, n)
 			if err != nil {
 				return err
 			}
-			if other != nil && (old == nil || other.N != old.N) {
-				return reject("e%d is already covered by #%d", n, other.N)
+			if other, err := f.rival(cover, path, old); err != nil || other != 0 {
+				return firstOf(err, reject("e%d is already covered by #%d", n, other))
 			}
 			node.SourceTokens += e.Tokens
 			if node.FirstTime.IsZero() {
@@ -200,24 +200,44 @@ func (f *Fold) checkUncondensed(node *Node, path Path, old *Node) error {
 		if err != nil {
 			return err
 		}
-		for _, n := range parents {
-			if old != nil && n == old.N {
-				continue
-			}
-			var p Node
-			if err := f.r.must(RowNode, n, &p); err != nil {
-				return err
-			}
-			by, err := f.r.number(RowSupersede, Num(n))
-			if err != nil {
-				return err
-			}
-			if by == 0 && path.Covers(p.Covered) {
-				return reject("child #%d is already condensed into #%d", c, n)
-			}
+		if other, err := f.rival(parents, path, old); err != nil || other != 0 {
+			return firstOf(err, reject("child #%d is already condensed into #%d", c, other))
 		}
 	}
 	return nil
+}
+
+// rival finds a node among candidates that lies on one path with what a new
+// node at the end of path covers: one of the two ends is an ancestor of the
+// other. Superseded nodes and the one being repaired are no rivals.
+func (f *Fold) rival(candidates []uint64, path Path, old *Node) (uint64, error) {
+	for _, n := range candidates {
+		if old != nil && n == old.N {
+			continue
+		}
+		by, err := f.r.number(RowSupersede, Num(n))
+		if err != nil {
+			return 0, err
+		}
+		if by != 0 {
+			continue
+		}
+		var d Node
+		if err := f.r.must(RowNode, n, &d); err != nil {
+			return 0, err
+		}
+		if path.Contains(d.Last) {
+			return n, nil
+		}
+		other, err := f.pathTo(d.Last)
+		if err != nil {
+			return 0, err
+		}
+		if other.Contains(path.Leaf()) {
+			return n, nil
+		}
+	}
+	return 0, nil
 }
 
 // pathTo is the path to an entry: the current one where it passes through it.

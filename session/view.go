@@ -156,7 +156,7 @@ func (q Reader) At(seq uint64) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	s := State{Seq: seq, Settings: h.Settings}
+	s := State{Seq: seq}
 	if s.Entries, err = q.entriesAt(h.Entries, seq); err != nil {
 		return State{}, err
 	}
