@@ -1,0 +1,40 @@
+# Tools are pinned in tools/go.mod and built by the go command itself.
+TOOL := go tool -modfile=tools/go.mod
+RACE := ./natslog/... ./natsembed/... ./natsmicro/... ./internal/... ./boltstore/... ./bleveindex/... ./llm/...
+
+.PHONY: all build check test race fuzz bench clean
+
+all: check test
+
+build:
+	go build -o bin/ ./cmd/...
+
+# vet, format, static checks, import direction, tidy module files.
+check:
+	go vet ./...
+	@out=$$($(TOOL) gofumpt -l .); test -z "$$out" || { echo "gofumpt: $$out"; exit 1; }
+	$(TOOL) staticcheck ./...
+	go test -count=1 -run 'TestImports|TestPure' .
+	go mod tidy -diff
+
+test:
+	go test ./...
+
+# The packages that start goroutines, under the race detector.
+race:
+	go test -race -short $(RACE)
+
+# Every fuzz target for a few seconds.
+FUZZTIME ?= 5s
+fuzz:
+	@for p in $$(go list ./...); do \
+		for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+			echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+		done; \
+	done
+
+bench:
+	go test -run '^$$' -bench . -benchtime 1s ./...
+
+clean:
+	rm -rf bin
