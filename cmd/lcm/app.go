@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"lcm/internal/api"
+	"lcm/internal/client"
+	"lcm/internal/config"
+	"lcm/internal/node"
+	"lcm/internal/problem"
+)
+
+// app is one run of the command line.
+type app struct {
+	ctx      context.Context
+	in       io.Reader
+	out, err io.Writer
+	environ  []string
+
+	configPath string
+	json       bool
+	started    bool // a command's own code runs: what fails now is no usage error
+	cfg        config.Config
+}
+
+// globalFlags are the settings that every command takes as flags.
+var globalFlags = map[string]string{
+	"data-dir": "data_dir", "server": "server", "nats": "nats", "tenant": "tenant", "log-level": "log_level",
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lcm",
+		Short: "Lossless context management for LLM agents",
+		Long: `Every turn an agent takes is kept verbatim in an event log. What the model sees
+is a projection: recent turns, and pointers into a tree of summaries that opens
+back to the original words.`,
+		Example: `  lcm demo                          see the whole thing work, on a session of ours
+  lcm import session.jsonl          keep a transcript
+  lcm context session --window 32000
+  lcm grep "connection refused"
+  lcm expand session/n12            a summary back to its turns`,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.load(cmd)
+		},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.configPath, "config", "", "configuration file (default $LCM_CONFIG, else lcm.toml in the data directory)")
+	f.String("data-dir", "", "data directory (default $LCM_DATA_DIR, else ~/.local/share/lcm)")
+	f.String("server", "", "URL of a running lcm server")
+	f.String("nats", "", "URL of an external NATS server with JetStream")
+	f.String("tenant", "", `tenant (default "default")`)
+	f.String("log-level", "", "debug, info, warn, error (default info; commands log warnings only)")
+	f.BoolVar(&a.json, "json", false, "print JSON on stdout")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return problem.New(problem.Invalid, "%w", err).WithHint("see `%s --help`", cmd.CommandPath())
+	})
+	root.AddCommand(
+		a.demoCmd(), a.initCmd(), a.serveCmd(), a.importCmd(), a.appendCmd(), a.sessionsCmd(), a.showCmd(),
+		a.condenseCmd(), a.configureCmd(), a.contextCmd(), a.grepCmd(), a.describeCmd(), a.expandCmd(),
+		a.statusCmd(), a.doctorCmd(), a.rebuildCmd(), a.deadCmd(), a.benchCmd(),
+	)
+	return root
+}
+
+// load lays configuration, environment and flags over each other.
+func (a *app) load(cmd *cobra.Command) error {
+	given := map[string]any{}
+	for flag, key := range globalFlags {
+		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
+			given[key] = f.Value.String()
+		}
+	}
+	for _, flag := range []string{"http", "nats-listen", "replicas", "partitions"} {
+		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
+			given[strings.ReplaceAll(flag, "-", "_")] = f.Value.String()
+		}
+	}
+	cfg, err := config.Load(a.configPath, a.environ, given)
+	if err != nil {
+		return problem.New(problem.Invalid, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	a.cfg, a.started = cfg, true
+	return nil
+}
+
+// exit prints a failure as one line and gives its exit code.
+func (a *app) exit(err error) int {
+	if err == nil {
+		return problem.ExitOK
+	}
+	var code exitCode
+	if errors.As(err, &code) {
+		return int(code)
+	}
+	p := problem.From(err)
+	if !a.started && p.Code == problem.Internal {
+		p = problem.New(problem.Invalid, "%s", err.Error()).WithHint("see `lcm --help`")
+	}
+	if errors.Is(err, context.Canceled) || a.ctx.Err() != nil && p.Code == problem.Unavailable {
+		fmt.Fprintln(a.err, "lcm: interrupted")
+		return problem.ExitFailed
+	}
+	fmt.Fprintln(a.err, "lcm: "+oneLine(p.Error()))
+	return p.Exit()
+}
+
+// exitCode ends a command that has said all there is to say.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// connect finds the server that owns the data, or opens it here.
+func (a *app) connect(ctx context.Context) (*client.Client, func() error, error) {
+	return node.Connect(ctx, a.cfg, a.logger(slog.LevelWarn), version)
+}
+
+// with runs f against the data and closes it again.
+func (a *app) with(f func(ctx context.Context, c *client.Client) error) error {
+	c, done, err := a.connect(a.ctx)
+	if err != nil {
+		return err
+	}
+	err = f(a.ctx, c)
+	return errors.Join(err, done())
+}
+
+// call runs one tool and returns its answer.
+func call[Out any](a *app, tool string, in any) (Out, error) {
+	var out Out
+	err := a.with(func(ctx context.Context, c *client.Client) error { return c.Call(ctx, tool, in, &out) })
+	return out, err
+}
+
+func (a *app) logger(least slog.Level) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.cfg.LogLevel)); err != nil {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: max(level, least)}))
+}
+
+// scope of a command: everything the log holds when it starts.
+func (a *app) scope(session string) api.Scope {
+	return api.Scope{Tenant: a.cfg.Tenant, Session: session, Fresh: true}
+}
+
+// printJSON writes one value on one line.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// terminal reports whether progress can be drawn on stderr.
+func (a *app) terminal() bool {
+	f, ok := a.err.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// printer collects text output and remembers the first error.
+type printer struct{ w *bufio.Writer }
+
+func (a *app) printer() printer { return printer{bufio.NewWriter(a.out)} }
+
+func (p printer) f(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
+
+func (p printer) flush() error { return p.w.Flush() }

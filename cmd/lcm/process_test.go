@@ -1,0 +1,307 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"lcm/internal/api"
+	"lcm/internal/client"
+	"lcm/internal/node"
+	"lcm/natsembed"
+)
+
+// kills of the kill -9 test.
+const kills = 10
+
+// TestKillUnderLoad kills the server again and again while clients append and
+// import. A turn whose token a client has seen is there afterwards, once.
+func TestKillUnderLoad(t *testing.T) {
+	data := t.TempDir()
+	acked := &ledger{seen: map[string]map[string]string{}}
+	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	for round := range kills {
+		server := serve(t, data)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for s := range 4 {
+			wg.Go(func() { appendUntilDead(ctx, data, fmt.Sprint("live-", s), round, acked) })
+		}
+		wg.Go(func() { importUntilDead(ctx, data, round, acked) })
+		acked.await(t, round, 50+rng.IntN(150))
+		if err := server.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = server.Wait()
+		cancel()
+		wg.Wait()
+	}
+	total := 0
+	for session, turns := range acked.seen {
+		stored := map[string]int{}
+		entries := map[string]string{}
+		for _, turn := range lines[api.TurnOut](t, ok(t, data, "show", "--json", session)) {
+			stored[turn.ID]++
+			entries[turn.ID] = turn.Entry
+		}
+		for id, entry := range turns {
+			total++
+			if stored[id] != 1 || entry != "" && entries[id] != entry {
+				t.Errorf("%s: turn %s was acknowledged as %s and is stored %d times, as %s", session, id, entry, stored[id], entries[id])
+			}
+		}
+		for id, n := range stored {
+			if n != 1 {
+				t.Errorf("%s: turn %s is stored %d times", session, id, n)
+			}
+		}
+	}
+	t.Logf("%d kills, %d acknowledged turns", kills, total)
+	r := decode[api.RebuildReply](t, ok(t, data, "rebuild", "--json"))
+	if r.Digest != r.Live {
+		t.Errorf("the rebuild differs from the live store: %+v", r)
+	}
+	if out := lcm(t, data, "doctor", "--deep"); out.code != 0 {
+		t.Errorf("doctor: %s%s", out.out, out.err)
+	}
+}
+
+// ledger is what clients were told is durable: session → turn id → entry.
+type ledger struct {
+	mu     sync.Mutex
+	seen   map[string]map[string]string
+	counts [kills]int
+}
+
+func (l *ledger) add(round int, session, id, entry string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen[session] == nil {
+		l.seen[session] = map[string]string{}
+	}
+	l.seen[session][id] = entry
+	l.counts[round]++
+}
+
+// await returns once this round has enough acknowledged turns.
+func (l *ledger) await(t *testing.T, round, enough int) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for tick := time.NewTicker(2 * time.Millisecond); ; {
+		select {
+		case <-deadline:
+			t.Fatalf("round %d: fewer than %d turns were acknowledged in a minute", round, enough)
+		case <-tick.C:
+			l.mu.Lock()
+			n := l.counts[round]
+			l.mu.Unlock()
+			if n >= enough {
+				return
+			}
+		}
+	}
+}
+
+func ownerClient(data string) *client.Client {
+	b, err := os.ReadFile(filepath.Join(data, "server.json"))
+	var o node.Owner
+	if err != nil || json.Unmarshal(b, &o) != nil {
+		return client.New("http://127.0.0.1:1")
+	}
+	return client.New(o.URL)
+}
+
+func appendUntilDead(ctx context.Context, data, session string, round int, acked *ledger) {
+	c := ownerClient(data)
+	for i := 0; ctx.Err() == nil; i++ {
+		id := fmt.Sprintf("%s-%d-%d", session, round, i)
+		body, _ := json.Marshal(map[string]string{"id": id, "role": "user", "content": "turn " + id})
+		out, err := c.Append(ctx, api.AppendIn{Scope: api.Scope{Session: session}, Format: "lcm"}, body)
+		if err != nil {
+			return
+		}
+		for _, turn := range out.Turns {
+			if turn.Error == "" {
+				acked.add(round, session, turn.ID, turn.Entry)
+			}
+		}
+	}
+}
+
+// importUntilDead imports files of its own; a report is an acknowledgement of
+// every turn in the file.
+func importUntilDead(ctx context.Context, data string, round int, acked *ledger) {
+	c := ownerClient(data)
+	for i := 0; ctx.Err() == nil; i++ {
+		var file bytes.Buffer
+		session := fmt.Sprintf("file-%d", i%3)
+		var ids []string
+		for k := range 300 {
+			id := fmt.Sprintf("%d-%d-%d", round, i, k)
+			ids = append(ids, id)
+			fmt.Fprintf(&file, `{"id":%q,"role":"user","content":"line %d of file %d"}`+"\n", id, k, i)
+		}
+		in := api.ImportIn{Scope: api.Scope{Session: session}, File: session + ".jsonl", Format: "lcm"}
+		if _, err := c.Import(ctx, in, &file, nil); err != nil {
+			return
+		}
+		for _, id := range ids {
+			acked.add(round, session, id, "")
+		}
+	}
+}
+
+// TestFourProcesses serves one stream by the four roles as processes of their
+// own on an external server, and compares with one embedded node.
+func TestFourProcesses(t *testing.T) {
+	file := demoFile(t)
+	embedded := t.TempDir()
+	ok(t, embedded, "import", "--session", "s", file)
+	ok(t, embedded, "condense", "s", "--window", fmt.Sprint(smallWindow))
+
+	url := natsServer(t)
+	dir := t.TempDir()
+	if r := lcm(t, dir, "init", "--nats", url); r.code != 0 {
+		t.Fatal(r.err)
+	}
+	for _, role := range []string{"projector", "ingestor", "condenser", "toolsvc"} {
+		startRole(t, role, url, filepath.Join(dir, role))
+	}
+	remote := func(args ...string) string {
+		t.Helper()
+		var r result
+		for deadline := time.Now().Add(20 * time.Second); ; {
+			if r = lcm(t, filepath.Join(dir, "cli"), append([]string{"--nats", url}, args...)...); r.code == 0 {
+				return r.out
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("lcm %v: %s", args, r.err)
+			}
+		}
+	}
+	remote("import", "--session", "s", file)
+	remote("condense", "s", "--window", fmt.Sprint(smallWindow))
+	a := decode[api.ContextOut](t, ok(t, embedded, "context", "s", "--json"))
+	b := decode[api.ContextOut](t, remote("context", "s", "--json"))
+	if a.PrefixHash != b.PrefixHash || a.Tokens != b.Tokens || len(a.Pointers) == 0 {
+		t.Errorf("embedded: %s, %d tokens; four processes: %s, %d tokens", a.PrefixHash, a.Tokens, b.PrefixHash, b.Tokens)
+	}
+	live := decode[api.RebuildReply](t, remote("rebuild", "--json"))
+	if live.Live != live.Digest || live.Digest == "" {
+		t.Errorf("rebuild on four processes: %+v", live)
+	}
+	// The same stream under one process with every role.
+	c := serve(t, filepath.Join(dir, "one"), "--nats", url)
+	one := decode[api.RebuildReply](t, ok(t, filepath.Join(dir, "one"), "rebuild", "--json"))
+	if one.Digest != live.Digest {
+		t.Errorf("one process: %+v, four: %+v", one, live)
+	}
+	_ = c.Process.Signal(syscall.SIGTERM)
+}
+
+// demoFile writes the bundled session to a file.
+func demoFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s.jsonl")
+	if err := os.WriteFile(path, demoSession(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// startRole builds and starts cmd/<role>.
+func startRole(t *testing.T, role, url, dir string) {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), role)
+	if out, err := exec.Command("go", "build", "-o", bin, "lcm/cmd/"+role).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", role, err, out)
+	}
+	c := exec.Command(bin, "--nats", url, "--data-dir", dir)
+	if role == "toolsvc" {
+		c.Args = append(c.Args, "--http", "127.0.0.1:0")
+	}
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Signal(syscall.SIGTERM)
+		if err := c.Wait(); err != nil {
+			t.Errorf("%s: %v\n%s", role, err, errs.String())
+		}
+	})
+}
+
+// natsServer starts a NATS server for other processes, on a loopback port.
+func natsServer(t *testing.T) string {
+	t.Helper()
+	s, err := natsembed.Start(natsembed.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s.URL()
+}
+
+// TestOwnership: one owner at a time, the others go through it, wait, or say so.
+func TestOwnership(t *testing.T) {
+	data := t.TempDir()
+	server := serve(t, data)
+	ok(t, data, "sessions") // through the server
+	oneError(t, lcm(t, data, "serve", "--http", "127.0.0.1:0"), 1, "already served by process")
+	addr := strings.TrimPrefix(ownerURL(t, data), "http://")
+	oneError(t, lcm(t, t.TempDir(), "serve", "--http", addr), 1, addr)
+	oneError(t, lcm(t, t.TempDir(), "serve", "--http", "0.0.0.0:0"), 2, "loopback")
+
+	if err := server.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	oneError(t, lcm(t, data, "sessions"), 1, fmt.Sprintf("process %d, which does not answer", server.Process.Pid))
+	if err := server.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait()
+	ok(t, data, "sessions") // what it left behind does not matter
+}
+
+func ownerURL(t *testing.T, data string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(data, "server.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decode[node.Owner](t, string(b)).URL
+}
+
+// TestEightStartAtOnce: FAULTS 42.
+func TestEightStartAtOnce(t *testing.T) {
+	data := t.TempDir()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			c := command(t, "append", "--data-dir", data, "s")
+			c.Stdin = strings.NewReader(fmt.Sprintf(`{"id":"p%d","role":"user","content":"hello"}`, i))
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("process %d: %v\n%s", i, err, out)
+			}
+		})
+	}
+	wg.Wait()
+	if got := lines[api.TurnOut](t, ok(t, data, "show", "--json", "s")); len(got) != 8 {
+		t.Errorf("%d turns, want 8", len(got))
+	}
+}

@@ -1,0 +1,221 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"lcm/internal/condenser"
+	"lcm/internal/config"
+	"lcm/internal/ingest"
+	"lcm/internal/problem"
+	"lcm/internal/projector"
+	"lcm/internal/toolsvc"
+	"lcm/natsembed"
+	"lcm/natslog"
+)
+
+// Roles a node runs.
+type Roles struct{ Ingestor, Condenser, Projector, Toolsvc bool }
+
+// All roles: what one process on one machine runs.
+func All() Roles { return Roles{true, true, true, true} }
+
+// Node is an open node. Run runs its roles; Close releases what Open took.
+type Node struct {
+	cfg     config.Config
+	roles   Roles
+	version string
+	slog    *slog.Logger
+
+	embedded *natsembed.Server
+	conn     *nats.Conn
+	log      *natslog.Log
+
+	projector *projector.Service
+	ingest    *ingest.Service
+	condenser *condenser.Service
+	tools     *toolsvc.Service
+	handler   http.Handler
+
+	// loops of the roles; Run starts them all, the first exit stops all.
+	loops []loop
+	// stopped ends when Run does, with its error as the cause.
+	stopped context.Context
+	stop    context.CancelCauseFunc
+}
+
+type loop struct {
+	name string
+	run  func(context.Context) error
+}
+
+// Open connects the engines and builds the services of the roles. Streams are
+// created in an empty data directory only; on an external server `lcm init`
+// or `lcm serve` makes them.
+func Open(ctx context.Context, c config.Config, r Roles, log *slog.Logger, version string) (n *Node, err error) {
+	n = &Node{cfg: c, roles: r, version: version, slog: log}
+	n.stopped, n.stop = context.WithCancelCause(context.Background())
+	defer func() {
+		if err != nil {
+			_ = n.Close()
+			n = nil
+		}
+	}()
+	if err = n.openLog(ctx); err != nil {
+		return n, err
+	}
+	return n, n.openRoles()
+}
+
+// openLog connects to the server and opens the streams.
+func (n *Node) openLog(ctx context.Context) error {
+	o := natslog.Options{Partitions: n.cfg.Partitions, Replicas: n.cfg.Replicas, Logger: n.slog}
+	var err error
+	if n.cfg.NATS != "" {
+		if n.conn, err = dial(n.cfg); err != nil {
+			return err
+		}
+		o.Create = n.roles == All()
+		n.log, err = natslog.Open(ctx, n.conn, o)
+		return err
+	}
+	if o.Create, err = n.mayCreate(); err != nil {
+		return err
+	}
+	n.embedded, err = natsembed.Start(natsembed.Options{Dir: n.logDir(), Listen: n.cfg.NATSListen, Logger: n.slog})
+	if err != nil {
+		return problem.New(problem.Unavailable, "embedded server in %s: %w", n.logDir(), err)
+	}
+	if n.conn, err = n.embedded.Conn(); err != nil {
+		return fmt.Errorf("embedded server: %w", err)
+	}
+	n.log, err = natslog.Open(ctx, n.conn, o)
+	return err
+}
+
+func dial(c config.Config) (*nats.Conn, error) {
+	opts := []nats.Option{nats.Name("lcm"), nats.MaxReconnects(-1), nats.Timeout(5 * time.Second)}
+	if c.NATSCreds != "" {
+		opts = append(opts, nats.UserCredentials(c.NATSCreds))
+	}
+	nc, err := nats.Connect(c.NATS, opts...)
+	if err != nil {
+		return nil, problem.New(problem.Unavailable, "NATS server %s: %w", c.NATS, err).WithHint("is it running, with JetStream on?")
+	}
+	return nc, nil
+}
+
+func (n *Node) logDir() string   { return filepath.Join(n.cfg.DataDir, "jetstream") }
+func (n *Node) rowsPath() string { return filepath.Join(n.cfg.DataDir, "projection", "lcm.bolt") }
+func (n *Node) indexDir() string { return filepath.Join(n.cfg.DataDir, "projection", "index") }
+
+// mayCreate allows new streams where there is no projection that remembers
+// older ones: a log that went missing is never silently made anew.
+func (n *Node) mayCreate() (bool, error) {
+	_, err := os.Stat(n.rowsPath())
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
+}
+
+// Epoch names the log.
+func (n *Node) Epoch() string { return n.log.Epoch() }
+
+// Handler serves the tools over HTTP; nil without the toolsvc role.
+func (n *Node) Handler() http.Handler { return n.handler }
+
+// Run runs the roles until ctx ends or one of them fails.
+func (n *Node) Run(ctx context.Context) error {
+	g, gctx := errgroup.WithContext(ctx)
+	for _, l := range n.loops {
+		g.Go(func() error {
+			if err := l.run(gctx); err != nil && gctx.Err() == nil {
+				return fmt.Errorf("%s: %w", l.name, err)
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	if err == nil && ctx.Err() == nil {
+		err = problem.New(problem.Internal, "all roles ended by themselves")
+	}
+	cause := err
+	if cause == nil {
+		cause = problem.New(problem.Unavailable, "the node has stopped")
+	}
+	n.stop(cause)
+	return err
+}
+
+// runWithHTTP runs the roles and serves their tools on listener.
+func (n *Node) runWithHTTP(ctx context.Context, listener net.Listener) error {
+	srv := &http.Server{Handler: n.handler, ReadHeaderTimeout: 10 * time.Second}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	g.Go(func() error {
+		<-gctx.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(gctx), 5*time.Second)
+		defer cancel()
+		if err := srv.Shutdown(grace); err != nil {
+			return srv.Close()
+		}
+		return nil
+	})
+	g.Go(func() error { return n.Run(gctx) })
+	return g.Wait()
+}
+
+// Close releases the connection and stops the embedded server. Run must have
+// ended.
+func (n *Node) Close() error {
+	n.stop(problem.New(problem.Unavailable, "the node has stopped"))
+	if n.conn != nil {
+		n.conn.Close()
+	}
+	if n.embedded != nil {
+		n.embedded.Stop()
+	}
+	return nil
+}
+
+// Made is what Init found or created.
+type Made struct {
+	Epoch      string
+	Partitions int
+}
+
+// Init creates the streams on an external server.
+func Init(ctx context.Context, c config.Config) (Made, error) {
+	if c.NATS == "" {
+		return Made{}, problem.New(problem.Invalid, "init needs an external server").WithHint("name it with --nats; an embedded store creates itself")
+	}
+	nc, err := dial(c)
+	if err != nil {
+		return Made{}, err
+	}
+	defer nc.Close()
+	l, err := natslog.Open(ctx, nc, natslog.Options{Create: true, Repair: true, Partitions: c.Partitions, Replicas: c.Replicas})
+	if err != nil {
+		return Made{}, err
+	}
+	return Made{l.Epoch(), l.Partitions()}, nil
+}
+
+// Tools are the node's tools; nil without the toolsvc role.
+func (n *Node) Tools() *toolsvc.Service { return n.tools }
