@@ -48,6 +48,9 @@ func breakTable() (t [256]bool) {
 func anchors(s string, emit func(a string, k anchorKind)) {
 	for i := 0; i < len(s); {
 		if isBreak[s[i]] || s[i] >= utf8.RuneSelf {
+			if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("ntr", s[i+1]) >= 0 {
+				i++ // an escape in quoted code, not the start of a name
+			}
 			i++
 			continue
 		}
@@ -153,6 +156,10 @@ func wordAnchor(w, rest string, emit func(string, anchorKind)) {
 		return
 	}
 	if strings.IndexByte(w, '.') >= 0 {
+		if strings.IndexByte(w, '-') > 0 && len(w) <= 48 && strings.ContainsAny(w, "0123456789") {
+			emit(w, anchorIdent) // a model or package with its version
+			return
+		}
 		for part := range strings.SplitSeq(w, ".") {
 			if k := nameKind(part); k != noAnchor {
 				emit(part, k)
@@ -288,7 +295,7 @@ func isHash(w string) bool {
 var fileExts = wordSet(`go py pyi js jsx ts tsx mjs cjs rs java kt c h cc cpp hpp cs rb php swift scala sh bash zsh
 	ps1 sql json jsonl yaml yml toml ini cfg conf env xml html htm css scss md mdx rst txt log csv tsv lock mod sum
 	proto graphql svg png jpg jpeg gif pdf zip tar gz db sqlite ipynb vue svelte tf gradle properties dockerfile
-	patch diff example local test spec wasm so dll exe map`)
+	patch diff wasm so dll exe`)
 
 func wordSet(list string) map[string]bool {
 	set := map[string]bool{}
@@ -300,7 +307,7 @@ func wordSet(list string) map[string]bool {
 
 func isFileName(w string) bool {
 	dot := strings.LastIndexByte(w, '.')
-	return dot > 0 && len(w) >= 4 && fileExts[w[dot+1:]] && hasLetter(w[:dot])
+	return dot > 0 && len(w) >= 4 && w != "console.log" && fileExts[w[dot+1:]] && hasLetter(w[:dot])
 }
 
 // quotes calls emit for every short quoted string of s.

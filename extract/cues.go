@@ -109,15 +109,17 @@ var (
 		"installed", "released", "written", "wrote", "migrated",
 		"完成", "已修复", "修复了", "已创建", "创建了", "已添加", "添加了", "实现了", "更新了", "已更新", "成功", "提交", "通过",
 		"完了", "修正", "追加", "완료", "수정")
-	pending = cues("todo", "next step", "next steps", "next", "remaining", "not yet", "still need", "still needs", "still to",
+	pending = cues("next step", "next steps", "next up", "next i", "next we", "remaining", "not yet", "still need", "still needs", "still to",
 		"pending", "in progress", "blocked", "blocker", "waiting for", "want me to", "would you like", "shall i", "should i",
-		"do you want", "please confirm", "let me know", "to do", "unfinished", "open question", "follow-up", "later",
+		"do you want", "please confirm", "unfinished", "open question", "follow-up", "not implemented",
 		"下一步", "待办", "尚未", "还需要", "未完成", "正在", "剩余", "需要确认", "接下来", "次に", "未対応", "残り", "다음", "진행 중", "남은")
-	narrating = cues("let me", "let's", "now let", "now i", "i'll", "i will", "i'm going to", "first let", "looking at",
+	narrating = cues("let me", "let's", "now", "i'll", "i will", "i'm going to", "first let", "looking at",
 		"okay", "ok", "great", "good", "perfect", "sure", "you're right", "got it", "excellent", "thanks", "thank you", "here's",
 		"让我", "好的", "现在", "首先")
 	pleasant = cues("thanks", "thank you", "thx", "ok", "okay", "great", "cool", "nice", "perfect", "good", "yes", "hi", "hello",
 		"hey", "sure", "谢谢", "好的", "你好", "ありがとう", "감사")
+	filler = cues("apologize", "sorry", "confusion", "mix-up", "misunderstanding", "appreciate", "assist you", "feel free",
+		"any other questions", "anything else", "further assistance", "let me know", "have a great", "for your help", "抱歉", "すみません")
 	failing = cues("error", "errors", "failed", "failure", "exception", "panic", "fatal", "traceback", "crash", "crashed", "broken",
 		"timed out", "timeout", "错误", "失败", "异常", "报错", "エラー", "失敗", "오류", "실패")
 )
@@ -138,8 +140,10 @@ func instruction(s string) int {
 			return 2
 		}
 	}
-	if i, _, ok := forbid.find(l); ok && !question && clauseStart(l, i) {
-		return 1
+	if i, p, ok := forbid.find(l); ok && !question && clauseStart(l, i) {
+		if p != "stop" || strings.HasSuffix(l.word(i+1), "ing") {
+			return 1
+		}
 	}
 	return 0
 }

@@ -40,7 +40,7 @@ func Summarize(r condense.Request) string {
 	if hard <= 0 {
 		return ""
 	}
-	d := newDraft(r)
+	d := newDraft(r, budget)
 	var text string
 	if budget < bareBudgetTokens {
 		text = d.bare(budget)

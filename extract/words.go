@@ -106,9 +106,15 @@ const (
 func split(text string, emit func(prose)) {
 	var block []string
 	info, inFence := "", false
+	list := "" // a list under way, see joinsList
+	flush := func() {
+		splitLine(list, emit)
+		list = ""
+	}
 	for line := range strings.SplitSeq(text, "\n") {
 		t := strings.TrimSpace(line)
 		if mark, ok := strings.CutPrefix(t, "```"); ok {
+			flush()
 			if inFence {
 				emit(prose{strings.Join(block, "\n"), fence, info})
 			}
@@ -119,11 +125,45 @@ func split(text string, emit func(prose)) {
 			block = append(block, line)
 			continue
 		}
-		splitLine(t, emit)
+		t = strings.ReplaceAll(t, "**", "")
+		if joinsList(list, line, t) {
+			list = strings.TrimRight(list, " ;") + listJoint(list) + trimBullet(t)
+			continue
+		}
+		flush()
+		list = t
 	}
+	flush()
 	if inFence && len(block) > 0 {
 		emit(prose{strings.Join(block, "\n"), fence, info})
 	}
+}
+
+// joinsList reports whether a line belongs to the list line before it: an
+// indented bullet does, and so do runs of "key: value", which mean little
+// alone.
+func joinsList(list, line, t string) bool {
+	const longest = 240 // bytes
+	if list == "" || t == "" || len(list)+len(t) > longest || len(t) == len(trimBullet(t)) || list[0] == '#' || list[0] == '>' {
+		return false
+	}
+	if line[0] == ' ' || line[0] == '\t' {
+		return true
+	}
+	return isPair(t) && (isPair(list) || strings.HasSuffix(list, ":"))
+}
+
+// isPair recognises a bullet "key: value".
+func isPair(t string) bool {
+	i := strings.Index(t, ": ")
+	return i > 0 && i < 32 && len(trimBullet(t)) < len(t)
+}
+
+func listJoint(list string) string {
+	if strings.HasSuffix(list, ":") {
+		return " "
+	}
+	return "; "
 }
 
 func splitLine(t string, emit func(prose)) {
@@ -137,7 +177,7 @@ func splitLine(t string, emit func(prose)) {
 		emit(prose{text: strings.TrimLeft(t, "> "), kind: quoted})
 		return
 	}
-	t = strings.ReplaceAll(trimBullet(t), "**", "")
+	t = trimBullet(t)
 	for t != "" {
 		n := sentenceEnd(t)
 		if s := strings.TrimSpace(t[:n]); s != "" {

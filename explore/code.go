@@ -1,0 +1,185 @@
+package explore
+
+import (
+	"bytes"
+	"strings"
+)
+
+// language is a family of code. decl names the declaration a line makes at the
+// top level, "" for none; strong lines are evidence although they declare
+// nothing worth a name (imports, package clauses).
+type language struct {
+	kind, title string
+	exts        string // separated by spaces
+	decl        func(line []byte) string
+	strong      []string // prefixes of lines
+	// sure is a number of lines of evidence that convinces without a name's hint.
+	sure int
+	// intro is the prefix of a line worth quoting: a package clause, a shebang.
+	intro string
+}
+
+func (l *language) named(ext string) bool {
+	return ext != "" && strings.Contains(" "+l.exts+" ", " "+ext+" ")
+}
+
+// languages in order of how little their evidence is mistaken for another's.
+var languages = []language{
+	{kind: "go", title: "Go", exts: "go", decl: goDecl, strong: []string{"package ", "import (", "import \""}, sure: 2, intro: "package "},
+	{kind: "rust", title: "Rust", exts: "rs", decl: rustDecl, strong: []string{"use ", "#[", "extern crate "}, sure: 2},
+	{kind: "java", title: "Java", exts: "java", decl: javaDecl, strong: []string{"import java", "import org.", "import com.", "import static ", "package "}, sure: 2, intro: "package "},
+	{kind: "cpp", title: "C++", exts: "cc cpp cxx hpp hh hxx", decl: cppDecl, strong: []string{"#include ", "using namespace ", "using ", "#pragma once"}, sure: 3},
+	{kind: "c", title: "C", exts: "c h", decl: cDecl, strong: []string{"#include ", "#ifndef ", "#define ", "#ifdef "}, sure: 3},
+	{kind: "typescript", title: "TypeScript", exts: "ts tsx mts cts", decl: tsDecl, strong: []string{"import {", "import type ", "import * as ", "export * from", "export {"}, sure: 2},
+	{kind: "javascript", title: "JavaScript", exts: "js jsx mjs cjs", decl: jsDecl, strong: []string{"import ", "export {", "export * from", "'use strict'", "\"use strict\"", "module.exports"}, sure: 2},
+	{kind: "python", title: "Python", exts: "py pyi pyw", decl: pyDecl, strong: []string{"import ", "from ", "#!/usr/bin/env python", "#!/usr/bin/python", "@", "if __name__"}, sure: 2},
+	{kind: "shell", title: "shell", exts: "sh bash zsh ksh", decl: shellDecl, strong: []string{"#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash", "#!/usr/bin/env sh", "#!/usr/bin/env zsh", "#!/bin/zsh", "set -e", "set -u", "fi", "done", "esac", "export "}, sure: 2, intro: "#!"},
+}
+
+// evidence counts the lines of the sample that speak for a language, and all
+// lines that say something.
+func (f file) evidence(l *language) (n, lines int) {
+	eachLine(f.sample(), func(line []byte) bool {
+		if len(line) == 0 {
+			return true
+		}
+		lines++
+		if l.decl(line) != "" || l.isStrong(line) {
+			n++
+		}
+		return true
+	})
+	return n, lines
+}
+
+func (l *language) isStrong(line []byte) bool {
+	for _, p := range l.strong {
+		if len(line) >= len(p) && string(line[:len(p)]) == p {
+			return true
+		}
+	}
+	return false
+}
+
+// likeliest returns the language with most evidence, nil where none convinces.
+func (f file) likeliest() *language {
+	var best *language
+	most := 0
+	for i := range languages {
+		l := &languages[i]
+		n, lines := f.evidence(l)
+		if n < l.sure || n*50 < lines || !f.telltale(l) {
+			continue
+		}
+		if n > most {
+			best, most = l, n
+		}
+	}
+	return best
+}
+
+// telltales are strings without which a body is not taken for a language by
+// its lines alone: English prose imports, declares and exports too.
+var telltales = map[string][]string{
+	"go":         {"\npackage ", "func "},
+	"rust":       {"fn ", "impl ", "::"},
+	"java":       {";\n", "class ", "interface ", "record "},
+	"cpp":        {"::", "class ", "template"},
+	"c":          {"#include", "#define"},
+	"typescript": {": string", ": number", ": boolean", "interface ", "import type", ": void", "export type"},
+	"javascript": {"=> ", "function", "const ", "require(", ");\n"},
+	"python":     {":\n", "import "},
+	"shell":      {"#!", "\nfi\n", "\ndone\n", "() {"},
+}
+
+func (f file) telltale(l *language) bool {
+	s := f.sample()
+	for _, t := range telltales[l.kind] {
+		if bytes.Contains(s, []byte(t)) || strings.HasPrefix(t, "\n") && bytes.HasPrefix(s, []byte(t[1:])) {
+			return true
+		}
+	}
+	return false
+}
+
+// code names the declarations of a body.
+func (f file) code(l *language) (kind, summary string, ok bool) {
+	var ns names
+	intro := ""
+	eachLine(f.body, func(line []byte) bool {
+		if len(line) == 0 {
+			return true
+		}
+		if l.intro != "" && intro == "" && bytes.HasPrefix(line, []byte(l.intro)) {
+			intro = ", " + clip(strings.TrimRight(string(line[:min(len(line), 4*maxName)]), "; "), maxName)
+		}
+		if name := l.decl(line); name != "" {
+			ns.add(name)
+		}
+		return true
+	})
+	prefix := l.title + ", " + f.lines() + intro
+	if ns.count() == 0 {
+		return l.kind, prefix + ", " + size(len(f.body)) + ", no top-level names", true
+	}
+	return l.kind, ns.after(prefix + ": "), true
+}
+
+// words is a cursor over the start of a line.
+type words struct{ b []byte }
+
+// take steps over a keyword and the space behind it.
+func (w *words) take(keyword string) bool {
+	if len(w.b) <= len(keyword) || string(w.b[:len(keyword)]) != keyword {
+		return false
+	}
+	if c := w.b[len(keyword)]; c != ' ' && c != '\t' {
+		return false
+	}
+	w.b = bytes.TrimLeft(w.b[len(keyword):], " \t")
+	return true
+}
+
+// any steps over any run of the keywords.
+func (w *words) any(keywords ...string) {
+	for again := true; again; {
+		again = false
+		for _, k := range keywords {
+			if w.take(k) {
+				again = true
+			}
+		}
+	}
+}
+
+// ident returns the identifier at the cursor and steps over it.
+func (w *words) ident() string {
+	i := 0
+	for i < len(w.b) && isIdent(w.b[i]) {
+		i++
+	}
+	s := string(w.b[:min(i, 4*maxName)])
+	w.b = w.b[i:]
+	return s
+}
+
+// starts reports whether the rest begins with one of the bytes.
+func (w *words) starts(set string) bool {
+	rest := bytes.TrimLeft(w.b, " \t")
+	return len(rest) > 0 && strings.IndexByte(set, rest[0]) >= 0
+}
+
+func isIdent(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || isDigit(c) || c == '_' || c == '$' || c >= 0x80
+}
+
+// indented lines are not at the top level.
+func indented(line []byte) bool { return line[0] == ' ' || line[0] == '\t' }
+
+// call marks a function's name.
+func call(name string) string {
+	if name == "" {
+		return ""
+	}
+	return name + "()"
+}
