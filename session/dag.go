@@ -89,12 +89,16 @@ func (f *Fold) checkLeaf(node *Node, old *Node) error {
 	if p.First == 0 || p.First > p.Last || p.Last > f.head.Entries {
 		return reject("span e%d..e%d, the session has %d entries", p.First, p.Last, f.head.Entries)
 	}
-	if p.First <= f.head.Pinned {
-		return reject("covers pinned entry e%d", p.First)
-	}
 	path, err := f.pathTo(p.Last)
 	if err != nil {
 		return err
+	}
+	pinned, err := f.r.pinned(path)
+	if err != nil {
+		return err
+	}
+	if p.First <= pinned {
+		return reject("covers pinned entry e%d", p.First)
 	}
 	if !slices.Equal(path.Between(p.First, p.Last), p.Entries) {
 		return reject("its entries are not the path from e%d to e%d", p.First, p.Last)

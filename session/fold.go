@@ -204,12 +204,38 @@ func (f *Fold) turn(d Decoded, t *events.TurnAppended) (uint64, error) {
 	if e.Parent, err = f.effectiveParent(t); err != nil {
 		return 0, err
 	}
+	if e.CallEntries, err = f.callEntries(e); err != nil {
+		return 0, err
+	}
 	if e.Parent != n-1 || n == 1 {
 		if err := f.r.put(RowRun, Num(n), Run{Parent: e.Parent}); err != nil {
 			return 0, err
 		}
 	}
 	return n, f.putEntry(e, d.Record.Data)
+}
+
+// callEntries finds the calls a turn answers. The rows know the newest entry of
+// each call id; one on another branch does not count.
+func (f *Fold) callEntries(e Entry) ([]uint64, error) {
+	if len(e.Results) == 0 {
+		return nil, nil
+	}
+	path, err := f.pathTo(e.Parent)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]uint64, len(e.Results))
+	for i, id := range e.Results {
+		n, err := f.r.number(RowTurn, callKey(id))
+		if err != nil {
+			return nil, err
+		}
+		if path.Contains(n) {
+			out[i] = n
+		}
+	}
+	return out, nil
 }
 
 // putEntry writes the rows of an accepted turn and moves the head to it.
@@ -236,12 +262,12 @@ func (f *Fold) putEntry(e Entry, body []byte) error {
 		}
 	}
 	h := &f.head
-	if e.Role.Pinned() && h.Pinned == e.N-1 && e.Parent == e.N-1 {
-		h.Pinned = e.N
-	}
 	h.Entries, h.Tokens = e.N, h.Tokens+e.Tokens
 	if e.Parent != h.Leaf {
 		return f.moveTo(e.N)
+	}
+	if e.Role.Pinned() && h.Pinned == h.Leaf {
+		h.Pinned = e.N
 	}
 	h.Leaf = e.N
 	h.Path = Joined(h.Path, []events.Range{{First: e.N, Last: e.N}})
@@ -257,6 +283,9 @@ func (f *Fold) moveTo(leaf uint64) error {
 		return err
 	}
 	f.head.Leaf, f.head.Path = leaf, path
+	if f.head.Pinned, err = f.r.pinned(path); err != nil {
+		return err
+	}
 	c, err := f.r.activeCut(f.head.Cuts, maxSeq, path)
 	if err != nil {
 		return err
@@ -282,12 +311,8 @@ func (f *Fold) activate(c *Cut) error {
 			}
 		}
 	}
-	for n := uint64(1); n <= h.Pinned; n++ {
-		if err := f.addTokens(n, clipped); err != nil {
-			return err
-		}
-	}
-	for _, n := range Path(h.Path).After(through) {
+	raw := append(Path(Path(h.Path).Between(1, h.Pinned)).After(0), Path(h.Path).After(through)...)
+	for _, n := range raw {
 		if err := f.addTokens(n, clipped); err != nil {
 			return err
 		}

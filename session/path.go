@@ -119,3 +119,20 @@ func (r rows) path(leaf uint64) (Path, error) {
 	slices.Reverse(p)
 	return Joined(p), nil
 }
+
+// pinned is the last of the leading system and developer turns of a path, 0
+// where it starts with another role.
+func (r rows) pinned(p Path) (uint64, error) {
+	last := uint64(0)
+	for n := p.Next(0); n != 0; n = p.Next(n) {
+		var e Entry
+		if err := r.must(RowEntry, n, &e); err != nil {
+			return 0, err
+		}
+		if !e.Role.Pinned() {
+			break
+		}
+		last = n
+	}
+	return last, nil
+}

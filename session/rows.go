@@ -70,7 +70,8 @@ type Head struct {
 
 	Leaf uint64         `json:"leaf"`           // newest entry of the current path, 0 = none
 	Path []events.Range `json:"path,omitempty"` // the current path, root to leaf
-	// Pinned: entries 1..Pinned are leading system and developer turns.
+	// Pinned: the path's entries up to this one are leading system and
+	// developer turns.
 	Pinned uint64 `json:"pinned,omitempty"`
 
 	Settings   events.Settings `json:"settings"`
@@ -105,13 +106,16 @@ type Entry struct {
 	InputTokens int         `json:"input_tokens"`
 	Calls       []string    `json:"calls,omitempty"`   // tool call ids made
 	Results     []string    `json:"results,omitempty"` // tool call ids answered
-	Files       []string    `json:"files,omitempty"`   // file ids
-	Injected    bool        `json:"injected,omitempty"`
-	Big         bool        `json:"big,omitempty"` // body only in the log, at Seq
-	Hash        string      `json:"hash"`          // content
-	SourceHash  string      `json:"source_hash,omitempty"`
-	Time        time.Time   `json:"time"` // ingest time
-	AuthorTime  *time.Time  `json:"author_time,omitempty"`
+	// CallEntries are the entries that make the answered calls, parallel to
+	// Results: the newest on the path before this entry, 0 = none yet.
+	CallEntries []uint64   `json:"call_entries,omitempty"`
+	Files       []string   `json:"files,omitempty"` // file ids
+	Injected    bool       `json:"injected,omitempty"`
+	Big         bool       `json:"big,omitempty"` // body only in the log, at Seq
+	Hash        string     `json:"hash"`          // content
+	SourceHash  string     `json:"source_hash,omitempty"`
+	Time        time.Time  `json:"time"` // ingest time
+	AuthorTime  *time.Time `json:"author_time,omitempty"`
 }
 
 // When is the author's time where known, else the ingest time.

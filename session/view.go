@@ -160,11 +160,13 @@ func (q Reader) At(seq uint64) (State, error) {
 	if s.Entries, err = q.entriesAt(h.Entries, seq); err != nil {
 		return State{}, err
 	}
-	s.Pinned = min(h.Pinned, s.Entries)
 	if s.Leaf, err = q.leafAt(s.Entries, seq); err != nil {
 		return State{}, err
 	}
 	if s.Path, err = q.r.path(s.Leaf); err != nil {
+		return State{}, err
+	}
+	if s.Pinned, err = q.r.pinned(s.Path); err != nil {
 		return State{}, err
 	}
 	if _, err = q.floor(RowConfig, seq, &s.Settings); err != nil {
@@ -441,37 +443,24 @@ func (q Reader) fillFacts(v *View, s State) error {
 	return q.fillAnswered(v, s)
 }
 
-// fillAnswered finds results in the tail whose call is neither in the tail nor
-// still to come: the call is covered by a node.
+// fillAnswered finds results in the tail whose call a node covers.
 func (q Reader) fillAnswered(v *View, s State) error {
-	calls := map[string]bool{}
 	for _, e := range v.Tail {
-		for _, id := range e.Calls {
-			calls[id] = true
-		}
-	}
-	for _, e := range v.Tail {
-		for _, id := range e.Results {
-			if calls[id] {
+		for i, call := range e.CallEntries {
+			if call == 0 || call >= v.Tail[0].N {
 				continue
 			}
-			n, err := q.r.number(RowTurn, callKey(id))
+			d, err := q.leafOver(call, s)
 			if err != nil {
 				return err
 			}
-			if n == 0 || n >= e.N || !s.Path.Contains(n) {
+			if d == nil {
 				continue
 			}
-			d, err := q.leafOver(n, s)
-			if err != nil {
-				return err
+			if v.Answered == nil {
+				v.Answered = map[string]uint64{}
 			}
-			if d != nil {
-				if v.Answered == nil {
-					v.Answered = map[string]uint64{}
-				}
-				v.Answered[id] = d.N
-			}
+			v.Answered[e.Results[i]] = d.N
 		}
 	}
 	return nil
