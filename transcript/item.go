@@ -18,7 +18,7 @@ const (
 	Anthropic  Format = "anthropic"   // Anthropic messages
 	Codex      Format = "codex"       // Codex CLI rollout JSONL
 	Plain      Format = "plain"       // {role, content} with string contents
-	LCM        Format = "lcm"         // this project's own JSON lines (see README)
+	LCM        Format = "lcm"         // this project's own JSON lines, see the package comment
 )
 
 // Kind says what an item of a transcript is.
@@ -37,7 +37,7 @@ const (
 type Item struct {
 	Kind Kind
 	// Line is the source line, from 1; for a JSON array or document it is the
-	// element's index, from 1.
+	// element's index, from 1; 0 there for what stands beside the elements.
 	Line int
 	// Conversation tells the conversations of one file apart: "" the only (or
 	// main) one, "/<root uuid>" a sidechain, else "-<line or key>". It is
@@ -59,8 +59,16 @@ type Item struct {
 	// Reason of a skip ("progress", "file-history-snapshot", …: the record's
 	// kind) or of a reject (a sentence for people).
 	Reason string
-	// Source is the verbatim record.
+	// Source is the verbatim record, without its line end. Of a record over the
+	// limit it is the first part only: see SourceBytes and SourceHash.
 	Source []byte
+	// Index is the element's place, from 1, where a line holds a whole
+	// conversation; 0 where the line is the record.
+	Index int
+	// SourceBytes is the record's full size.
+	SourceBytes int64
+	// SourceHash is HashBytes of the whole record where Source is cut, else "".
+	SourceHash string
 }
 
 // Message is one message of a context in neutral form.
