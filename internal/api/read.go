@@ -267,4 +267,6 @@ type RebuildReply struct {
 	Nodes   uint64  `json:"nodes"`
 	Seconds float64 `json:"seconds"`
 	Digest  string  `json:"digest"`
+	// Live is the digest of the store that was replaced, at the same position.
+	Live string `json:"live"`
 }
