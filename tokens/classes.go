@@ -35,8 +35,8 @@ type classes struct {
 	class [][blockSize]class
 }
 
-// newClasses builds the table from the standard library's Unicode tables. The
-// oracle's may be of another version; testdata says whether they differ.
+// newClasses builds the table from the standard library's Unicode tables and
+// what these lack. TestClasses notices when they change.
 func newClasses() *classes {
 	flat := make([]class, unicode.MaxRune+1)
 	for i := range flat {
@@ -49,6 +49,11 @@ func newClasses() *classes {
 	fill(flat, unicode.M, mark)
 	fill(flat, unicode.N, digit)
 	fill(flat, unicode.White_Space, space|prefix)
+	for _, r := range added16 {
+		for i := r.first; i <= r.last; i++ {
+			flat[i] = r.class
+		}
+	}
 	flat['\r'], flat['\n'] = space|newline, space|newline
 	return compress(flat)
 }
@@ -73,6 +78,9 @@ func compress(flat []class) *classes {
 		content := [blockSize]class(flat[b*blockSize:])
 		at, ok := seen[content]
 		if !ok {
+			if len(t.class) == 256 {
+				panic("tokens: too many kinds of blocks of characters for a byte")
+			}
 			at = uint8(len(t.class))
 			seen[content] = at
 			t.class = append(t.class, content)

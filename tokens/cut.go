@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"iter"
 	"unicode/utf8"
 
 	"github.com/clipperhouse/uax29/v2/graphemes"
@@ -9,10 +10,8 @@ import (
 // Head returns the longest prefix of s it finds with Count(prefix) <= max. It
 // never cuts within a grapheme cluster, and returns s itself if that fits. It
 // may miss a prefix longer by a character or two: where the cut falls within a
-// word, it is put behind one of the whole word's tokens.
-//
-// Its time grows with the length of the prefix, not of s, unless s begins with
-// a piece without end, such as a megabyte of one letter.
+// word, it is put behind one of the whole word's tokens. Its time grows with
+// that of counting the prefix.
 func Head(s string, max int) string {
 	c := borrow()
 	defer c.giveBack()
@@ -22,8 +21,7 @@ func Head(s string, max int) string {
 		if end == len(text) {
 			return s
 		}
-		// Going back to a boundary, and cutting within a piece, may make
-		// other tokens: few more, if any. Hence look.
+		// Going back to a boundary may make more tokens, though seldom does.
 		end = boundaryBefore(text, end)
 		if c.countAll(text[:end]) <= max {
 			return s[:end]
@@ -38,12 +36,11 @@ func Tail(s string, max int) string {
 	c := borrow()
 	defer c.giveBack()
 	text := bytesOf(s)
+	if max > 0 && c.headEnd(text, max) == len(text) {
+		return s
+	}
 	for budget := range budgets(max) {
-		start := c.tailStart(text, budget)
-		if start == 0 {
-			return s
-		}
-		start = boundaryAfter(text, start)
+		start := boundaryAfter(text, c.tailStart(text, budget))
 		if c.countAll(text[start:]) <= max {
 			return s[start:]
 		}
@@ -53,7 +50,7 @@ func Tail(s string, max int) string {
 
 // budgets yields max, and then ever smaller positive numbers: max-1, max-3,
 // max-7 and so on, so that few attempts reach the last.
-func budgets(max int) func(yield func(int) bool) {
+func budgets(max int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for step := 1; max > 0 && yield(max); step *= 2 {
 			max -= step
@@ -61,64 +58,78 @@ func budgets(max int) func(yield func(int) bool) {
 	}
 }
 
-// headEnd returns the end of the first budget tokens of text.
+// bytesPerToken is about twice that of English text.
+const bytesPerToken = 8
+
+// headEnd returns the end of the first budget tokens of text, or of text if
+// that has no more.
 func (c *counter) headEnd(text []byte, budget int) int {
-	for i := 0; i < len(text); {
+	i := 0
+	for i < len(text) && budget > 0 {
 		end := c.split(text, i)
+		if (end-i)/c.longest > budget {
+			// The piece has more tokens for sure, and may be as long as text.
+			return c.longHeadEnd(text, i, end, budget)
+		}
 		n := c.count(text, i, end)
 		if n > budget {
-			return i + c.tokensEnd(text[i:end], budget)
+			c.encode(text, i, end)
+			return c.tokensEnd(text, i, end, budget)
 		}
 		budget -= n
 		i = end
 	}
-	return len(text)
+	return i
 }
 
-// tokensEnd returns the end of the first n tokens of piece, which has more.
-func (c *counter) tokensEnd(piece []byte, n int) int {
-	if n == 0 {
-		return 0
+// longHeadEnd is headEnd for the piece text[i:end], of which it looks at no more
+// than is needed.
+func (c *counter) longHeadEnd(text []byte, i, end, budget int) int {
+	for window := bytesPerToken * budget; ; window *= 2 {
+		until := end
+		if i+window < end {
+			until = runeStart(text, i+window)
+		}
+		if c.encode(text, i, until); len(c.path) > budget {
+			return c.tokensEnd(text, i, until, budget)
+		}
 	}
-	end := int(c.encode(piece)[n-1].end)
-	if utf8.Valid(piece) {
-		return end
+}
+
+// tokensEnd returns where the n-th token of c.path ends, which are the tokens
+// of text[i:end].
+func (c *counter) tokensEnd(text []byte, i, end, n int) int {
+	size := int(c.path[n-1].end)
+	if utf8.Valid(text[i:end]) {
+		return i + size
 	}
 	// The tokens are those of a piece with three bytes for every invalid one.
-	for i, encoded := 0, 0; ; {
-		r, width := utf8.DecodeRune(piece[i:])
+	for encoded := 0; ; {
+		r, width := utf8.DecodeRune(text[i:])
 		encoded += utf8.RuneLen(r)
-		if encoded > end {
+		if encoded > size {
 			return i
 		}
 		i += width
 	}
 }
 
-// bytesPerToken is about what a token of English text has; see tailStart.
-const bytesPerToken = 4
-
-// tailStart returns the start of the last budget tokens of text. It reads only
-// as much of the end of text as it needs. That is sound because cutting into
-// pieces looks at no text before: the pieces found from anywhere on are, from
-// the second on, those of a suffix.
+// tailStart returns the start of the last budget tokens of text, which has
+// more. It reads about twice the text it needs. That is sound because splitting
+// never looks back: whatever piece a suffix starts with, the pieces behind it
+// are those of any shorter suffix that starts with one of them.
 func (c *counter) tailStart(text []byte, budget int) int {
-	for window := 2 * bytesPerToken * budget; ; window *= 2 {
+	window := len(text)
+	if budget < len(text)/bytesPerToken {
+		window = bytesPerToken * budget
+	}
+	for ; ; window *= 2 {
 		from := runeStart(text, len(text)-window)
 		total := c.countAll(text[from:])
-		if total > budget {
-			return from + c.dropTokens(text[from:], total-budget)
-		}
-		if from == 0 {
-			return 0
+		if total > budget || from == 0 {
+			return from + c.headEnd(text[from:], total-budget)
 		}
 	}
-}
-
-// dropTokens returns the end of the first n tokens of text, and the end of the
-// whole piece if that end is within one that ... 
-func (c *counter) dropTokens(text []byte, n int) int {
-	return c.headEnd(text, n)
 }
 
 // runeStart returns where the character at text[i] starts, or zero for a
@@ -134,9 +145,8 @@ func runeStart(text []byte, i int) int {
 // that is at cut or before.
 func boundaryBefore(text []byte, cut int) int {
 	last := surelyBoundary(text, cut)
-	clusters := graphemes.FromBytes(text[last:])
-	for base := last; last < cut && clusters.Next(); {
-		end := base + clusters.End()
+	for last < cut {
+		end := clusterEnd(text, last)
 		if end > cut {
 			break
 		}
@@ -148,12 +158,29 @@ func boundaryBefore(text []byte, cut int) int {
 // boundaryAfter returns the first boundary between grapheme clusters of text
 // that is at cut or behind.
 func boundaryAfter(text []byte, cut int) int {
-	base := surelyBoundary(text, cut)
-	end := base
-	for clusters := graphemes.FromBytes(text[base:]); end < cut && clusters.Next(); {
-		end = base + clusters.End()
+	end := surelyBoundary(text, cut)
+	for end < cut {
+		end = clusterEnd(text, end)
 	}
 	return end
+}
+
+// clusterEnd returns the end of the grapheme cluster that starts at text[i]. A
+// byte that is not part of valid UTF-8 is a cluster of its own.
+func clusterEnd(text []byte, i int) int {
+	n, cluster, _ := graphemes.SplitFunc(text[i:], true) // never fails
+	if utf8.Valid(cluster) {
+		return i + n
+	}
+	// The library promises nothing here. Take what is valid, or one byte.
+	valid := 0
+	for {
+		r, width := utf8.DecodeRune(cluster[valid:])
+		if r == utf8.RuneError && width <= 1 {
+			return i + max(valid, 1)
+		}
+		valid += width
+	}
 }
 
 // surelyBoundary returns a boundary at or before cut that is known to be one
@@ -166,6 +193,5 @@ func surelyBoundary(text []byte, cut int) int {
 			return i
 		}
 	}
-	if cut == len(text) { return cut }
 	return 0
 }

@@ -1,8 +1,10 @@
 package tokens
 
 import (
+	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -12,24 +14,38 @@ import (
 
 // The reference is o200k_base in its plainest form: the regular expression run
 // by Go's engine, and byte-pair encoding by a map and repeated search. It
-// shares nothing with the package but the library the vocabulary comes from.
+// shares nothing with the package but the library the vocabulary comes from,
+// and added16.
 
-// referencePattern is o200k_base's expression with \s spelled out, which in Go
-// is ASCII only, and with white space behind other alternatives reduced to one
-// run, because Go has no lookahead: referenceSplit does that part.
+// referencePattern is o200k_base's expression, but for the white space behind
+// its other alternatives, which is one run here because Go has no lookahead;
+// referenceSplit does that part. Go's \s is ASCII only.
 var referencePattern = regexp.MustCompile(`\A(?:` + strings.NewReplacer(
+	`<U>`, `\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}`+added(func(c class) bool { return c&upper != 0 }),
+	`<L>`, `\p{Ll}\p{Lm}\p{Lo}\p{M}`+added(func(c class) bool { return c&lower != 0 }),
+	`<N>`, `\p{N}`+added(func(c class) bool { return c == digit }),
+	`<LN>`, `\p{L}\p{N}`+added(func(c class) bool { return c != mark }),
 	`<S>`, `\t-\r\x{85}\p{Z}`,
-	`<U>`, `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`,
-	`<L>`, `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`,
 	`<C>`, `(?i:'s|'t|'re|'ve|'m|'ll|'d)?`,
 ).Replace(strings.Join([]string{
-	`[^\r\n\p{L}\p{N}]?<U>*<L>+<C>`,
-	`[^\r\n\p{L}\p{N}]?<U>+<L>*<C>`,
-	`\p{N}{1,3}`,
-	` ?[^<S>\p{L}\p{N}]+[\r\n/]*`,
+	`[^\r\n<LN>]?[<U>]*[<L>]+<C>`,
+	`[^\r\n<LN>]?[<U>]+[<L>]*<C>`,
+	`[<N>]{1,3}`,
+	` ?[^<S><LN>]+[\r\n/]*`,
 	`[<S>]*[\r\n]+`,
 	`([<S>]+)`,
 }, `|`)) + `)`)
+
+// added returns the ranges of added16 that are in a set, as in an expression.
+func added(in func(class) bool) string {
+	var b strings.Builder
+	for _, r := range added16 {
+		if in(r.class) {
+			fmt.Fprintf(&b, `\x{%x}-\x{%x}`, r.first, r.last)
+		}
+	}
+	return b.String()
+}
 
 // referenceSplit cuts valid text into pieces.
 func referenceSplit(s string) (pieces []string) {
@@ -63,15 +79,15 @@ var referenceRanks = sync.OnceValue(func() map[string]int {
 
 // referenceMerge returns the tokens of one piece.
 func referenceMerge(piece string) []string {
-	ranks := referenceRanks()
-	if _, ok := ranks[piece]; ok {
+	if _, ok := referenceRanks()[piece]; ok {
 		return []string{piece}
 	}
-	parts := strings.Split(piece, "")
-	if !utf8.ValidString(piece) {
-		panic("the reference takes valid text only")
-	}
-	parts = parts[:0]
+	return bytePairs(piece)
+}
+
+// bytePairs is byte-pair encoding as it is defined.
+func bytePairs(piece string) (parts []string) {
+	ranks := referenceRanks()
 	for i := range len(piece) {
 		parts = append(parts, piece[i:i+1])
 	}
@@ -86,7 +102,7 @@ func referenceMerge(piece string) []string {
 			return parts
 		}
 		parts[best] += parts[best+1]
-		parts = append(parts[:best+1], parts[best+2:]...)
+		parts = slices.Delete(parts, best+1, best+2)
 	}
 }
 

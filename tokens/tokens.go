@@ -36,10 +36,14 @@ func CountBytes(b []byte) int {
 	}
 	c := borrow()
 	defer c.giveBack()
+	return c.countAll(b)
+}
+
+func (c *counter) countAll(text []byte) int {
 	n := 0
-	for i := 0; i < len(b); {
-		end := c.split(b, i)
-		n += c.count(b, i, end)
+	for i := 0; i < len(text); {
+		end := c.split(text, i)
+		n += c.count(text, i, end)
 		i = end
 	}
 	return n
@@ -58,7 +62,7 @@ type tables struct {
 }
 
 var shared = sync.OnceValue(func() tables {
-	return tables{newClasses(), newVocabulary()}
+	return tables{newClasses(), newVocabulary(loadTokens())}
 })
 
 // counter is the working memory of one call: the shared tables, the piece
@@ -76,12 +80,12 @@ var pool = sync.Pool{New: func() any { return &counter{tables: shared()} }}
 
 func borrow() *counter { return pool.Get().(*counter) }
 
-// maxKeptScratch bounds the scratch bytes an idle counter keeps, since one
+// maxKept bounds, in elements, the scratch space an idle counter keeps, as one
 // piece can be as long as the text.
-const maxKeptScratch = 1 << 16
+const maxKept = 1 << 16
 
 func (c *counter) giveBack() {
-	if cap(c.padded) > maxKeptScratch {
+	if max(cap(c.padded), cap(c.path), cap(c.dead)) > maxKept {
 		c.padded, c.path, c.dead = nil, nil, nil
 	}
 	pool.Put(c)

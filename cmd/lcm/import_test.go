@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"lcm/internal/api"
 )
 
@@ -16,29 +18,59 @@ import (
 func TestImportRealTranscripts(t *testing.T) {
 	dir := shared(t, "transcripts")
 	for _, want := range []struct {
-		file                          string
-		sessions, turns, appended     int
-		duplicates, rejected, skipped int
+		file                      string
+		sessions, turns, rejected int
+		skipped                   map[string]int
+		facts                     int // foreign compactions
 	}{
-		{file: "codex__rollout_sample.jsonl"},
-		{file: "pi__before-compaction.jsonl"},
+		{"claudecode__ccviewer_todo-app.jsonl", 6, 437, 0, map[string]int{"summary": 1}, 0},
+		{"claudecode__representative_messages.jsonl", 1, 11, 0, map[string]int{"summary": 1}, 0},
+		{"claudecode__edge_cases.jsonl", 1, 12, 6, map[string]int{"summary": 1}, 0},
+		{"pi__before-compaction.jsonl", 1, 990, 0, map[string]int{"session": 1, "model_change": 5, "thinking_level_change": 5}, 2},
+		{"openai__taubench_airline_gpt4o_subset.jsonl", 87, 2422, 0, map[string]int{"conversation": 87}, 0},
+		{"codex__rollout_sample.jsonl", 1, 9, 0, map[string]int{"session_meta": 1, "turn_context": 1, "event_msg": 4}, 0},
+		{"minisweagent__github_issue.traj.json", 1, 22, 0, map[string]int{}, 0},
 	} {
 		t.Run(want.file, func(t *testing.T) {
 			data := t.TempDir()
 			file := filepath.Join(dir, want.file)
 			first := lines[api.ImportReport](t, ok(t, data, "import", "--json", file))
-			again := lines[api.ImportReport](t, ok(t, data, "import", "--json", file))
-			for i, r := range again {
-				if r.Appended != 0 || r.Duplicates != r.Turns {
-					t.Errorf("again: %+v", r)
-				}
-				if first[i].Session != r.Session || first[i].Turns != r.Turns {
-					t.Errorf("first %+v, again %+v", first[i], r)
-				}
+			got := total(first)
+			if len(first) != want.sessions || got.Turns != want.turns || got.Appended != want.turns || got.Duplicates != 0 ||
+				got.Rejected != want.rejected || got.Facts != want.facts {
+				t.Errorf("%d sessions, %+v\nwant %+v", len(first), got, want)
+			}
+			if diff := cmp.Diff(want.skipped, got.Skipped); diff != "" {
+				t.Errorf("skipped: %s", diff)
+			}
+			again := total(lines[api.ImportReport](t, ok(t, data, "import", "--json", file)))
+			if again.Appended != 0 || again.Facts != 0 || again.Duplicates != want.turns {
+				t.Errorf("again: %+v", again)
+			}
+			dead := lines[api.DeadLetter](t, ok(t, data, "dead", "list", "--json"))
+			if len(dead) != want.rejected {
+				t.Errorf("%d dead letters, want %d: %+v", len(dead), want.rejected, dead)
 			}
 			sourceKept(t, data, file, first)
 		})
 	}
+}
+
+// total adds up the reports of a file; kinds are counted by their first part.
+func total(reports []api.ImportReport) api.ImportReport {
+	sum := api.ImportReport{Skipped: map[string]int{}}
+	for _, r := range reports {
+		sum.Turns += r.Turns
+		sum.Appended += r.Appended
+		sum.Duplicates += r.Duplicates
+		sum.Rejected += r.Rejected
+		sum.Facts += r.Facts
+		for kind, n := range r.Skipped {
+			kind, _, _ = strings.Cut(kind, "/")
+			sum.Skipped[kind] += n
+		}
+	}
+	return sum
 }
 
 // sourceKept holds the raw originals of every session against the file.
@@ -50,8 +82,8 @@ func sourceKept(t *testing.T, data, file string, reports []api.ImportReport) {
 	}
 	for _, r := range reports {
 		turns := lines[api.TurnOut](t, ok(t, data, "show", "--json", "--raw", r.Session))
-		if len(turns) != r.Turns-dups(r) {
-			t.Errorf("%s: %d turns stored, %d accepted", r.Session, len(turns), r.Turns-dups(r))
+		if len(turns) != r.Appended {
+			t.Errorf("%s: %d turns stored, %d accepted", r.Session, len(turns), r.Appended)
 		}
 		for _, turn := range turns {
 			if turn.Raw == "" || !bytes.Contains(src, []byte(turn.Raw)) {
@@ -60,8 +92,6 @@ func sourceKept(t *testing.T, data, file string, reports []api.ImportReport) {
 		}
 	}
 }
-
-func dups(r api.ImportReport) int { return r.Duplicates }
 
 func TestImportBadInput(t *testing.T) {
 	dir := t.TempDir()

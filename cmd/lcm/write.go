@@ -312,7 +312,7 @@ func (a *app) deadCmd() *cobra.Command {
 			if len(args) == 1 {
 				in.ID = args[0]
 			}
-			out, err := call[api.RetryOut](a, "dead/retry", in)
+			out, err := call[api.RetryOut](a, "dead-retry", in)
 			if err != nil {
 				return err
 			}

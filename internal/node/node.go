@@ -217,5 +217,8 @@ func Init(ctx context.Context, c config.Config) (Made, error) {
 	return Made{l.Epoch(), l.Partitions()}, nil
 }
 
+// Writes is the append path; nil without the ingestor role.
+func (n *Node) Writes() toolsvc.Writes { return n.ingest }
+
 // Tools are the node's tools; nil without the toolsvc role.
 func (n *Node) Tools() *toolsvc.Service { return n.tools }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"lcm/events"
 	"lcm/internal/api"
 	"lcm/internal/problem"
 )
@@ -55,6 +56,8 @@ func (t Tool) Schema() (in, out *jsonschema.Schema, err error) {
 var schemaOverrides = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 	reflect.TypeFor[json.RawMessage](): {},
+	// Blocks hold blocks: a tool result's content.
+	reflect.TypeFor[events.Block](): {Type: "object", Description: "a typed part of a turn: text, thinking, tool_use, tool_result, image, document, unknown"},
 }
 
 func tool[In, Out any](name, doc string, reads, long bool, f func(context.Context, In) (Out, error)) Tool {
@@ -116,7 +119,7 @@ func (s *Service) Tools() []Tool {
 		tool("doctor", "Integrity checks.", true, true, s.Doctor),
 		tool("rebuild", "Drop projections and replay the log into new ones.", false, true, s.Rebuild),
 		tool("dead", "List dead letters, or show one.", true, false, s.Dead),
-		tool("dead/retry", "Drive dead letters through the append path again.", false, true, s.RetryDead),
+		tool("dead-retry", "Drive dead letters through the append path again.", false, true, s.RetryDead),
 	}
 }
 

@@ -1,0 +1,109 @@
+package ingest
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+
+	"lcm/events"
+	"lcm/internal/problem"
+)
+
+// Prepare fills in what a turn's source does not say: Files, LargeInline,
+// Tokens and InputTokens, and makes the turn compact. path answers which path
+// a tool call named, "" for none or unknown. The error is too_large, or says
+// that the turn cannot be written as JSON.
+func Prepare(t *events.TurnAppended, largeFileChars int, m Measures, path func(callID string) string) error {
+	m = m.withDefaults()
+	fill(t, largeFileChars, m, path)
+	data, err := events.PayloadJSON(t)
+	if err == nil && bytes.Contains(data, []byte(`\ufffd`)) {
+		// JSON has no invalid UTF-8: make the turn what its payload says, so
+		// that its content hash is the one every reader of the log computes.
+		var back events.TurnAppended
+		if err = json.Unmarshal(data, &back); err == nil {
+			*t = back
+			fill(t, largeFileChars, m, path)
+			data, err = events.PayloadJSON(t)
+		}
+	}
+	if err != nil {
+		return problem.New(problem.Invalid, "turn %q cannot be written as JSON: %w", t.ID, err)
+	}
+	return checkSize(len(data))
+}
+
+func fill(t *events.TurnAppended, largeFileChars int, m Measures, path func(string) string) {
+	if len(t.Blocks) == 0 {
+		t.Blocks = nil // an empty list hashes differently and is not written
+	}
+	t.Files, t.LargeInline = nil, false
+	for i, b := range t.AllBlocks() {
+		describe(t, i, b, largeFileChars, m, path)
+	}
+	t.Compact()
+	t.Tokens = m.Tokens(t)
+	t.InputTokens = m.InputTokens(t)
+}
+
+// describe makes a file of a large tool result whose call named a path.
+func describe(t *events.TurnAppended, i int, b events.Block, limit int, m Measures, path func(string) string) {
+	if b.Type != events.BlockToolResult && t.Role != events.RoleTool {
+		return
+	}
+	body := Body(b)
+	if !longer(body, limit) {
+		return
+	}
+	p := ""
+	if b.CallID != "" {
+		p = path(b.CallID)
+	}
+	if p == "" {
+		t.LargeInline = true
+		return
+	}
+	d := m.Describe(p, []byte(body))
+	t.Files = append(t.Files, events.File{
+		ID: events.HashBytes([]byte(body)), Path: p, Kind: d.Kind, Summary: d.Summary, Head: d.Head,
+		Bytes: len(body), Block: i,
+	})
+}
+
+// Body is the text of a tool result: what a file handle stands for.
+func Body(b events.Block) string { return events.DeriveText([]events.Block{b}) }
+
+// longer reports whether s has more than n characters.
+func longer(s string, n int) bool {
+	return len(s) > n && utf8.RuneCountInString(s) > n
+}
+
+// largeCalls lists the tool calls whose results may be files: their paths have
+// to be known before the turns can be prepared.
+func largeCalls(t *events.TurnAppended, limit int) []string {
+	var ids []string
+	for _, b := range t.Blocks {
+		if b.Type == events.BlockToolResult && b.CallID != "" && longer(Body(b), limit) {
+			ids = append(ids, b.CallID)
+		}
+	}
+	return ids
+}
+
+// sizeOf checks the size of a payload that is not written yet.
+func sizeOf(p events.Payload) error {
+	data, err := events.PayloadJSON(p)
+	if err != nil {
+		return problem.New(problem.Invalid, "%w", err)
+	}
+	return checkSize(len(data))
+}
+
+// checkSize is the one place that knows the inline limit.
+func checkSize(payloadBytes int) error {
+	if payloadBytes <= InlineLimit {
+		return nil
+	}
+	return problem.New(problem.TooLarge, "takes %d bytes in the log, at most %d fit into one event", payloadBytes, InlineLimit).
+		WithHint("split it, or leave large media out and name where it is kept")
+}

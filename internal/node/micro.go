@@ -1,0 +1,92 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"time"
+
+	"lcm/internal/toolsvc"
+	"lcm/natsmicro"
+)
+
+// stopWithin bounds how long an endpoint waits for requests in hand.
+const stopWithin = 5 * time.Second
+
+// endpoint offers a role to other processes while the node runs. A node that
+// nobody can reach over NATS has nobody to offer it to.
+func (n *Node) endpoint(name string, serve func(natsmicro.Options) (*natsmicro.Server, error)) {
+	if n.cfg.NATS == "" && n.cfg.NATSListen == "" {
+		return
+	}
+	n.add(name, func(ctx context.Context) error {
+		s, err := serve(natsmicro.Options{Name: name, Version: semantic(n.version), Logger: n.slog})
+		if err != nil {
+			return err
+		}
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+		defer cancel()
+		return s.Stop(grace)
+	})
+}
+
+var semver = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
+
+// semantic makes a version that micro accepts.
+func semantic(version string) string {
+	if semver.MatchString(version) {
+		return version
+	}
+	return "0.0.0-dev"
+}
+
+func (n *Node) serveReads(partitions []int) {
+	if partitions == nil {
+		for p := range n.log.Partitions() {
+			partitions = append(partitions, p)
+		}
+	}
+	n.endpoint("lcm-projector", func(o natsmicro.Options) (*natsmicro.Server, error) {
+		return natsmicro.ServeReads(n.conn, partitions, shim{n.projector}, o)
+	})
+}
+
+func (n *Node) serveWrites() {
+	n.endpoint("lcm-ingestor", func(o natsmicro.Options) (*natsmicro.Server, error) {
+		return natsmicro.ServeWrites(n.conn, n.ingest, o)
+	})
+}
+
+func (n *Node) serveCondenser() {
+	n.endpoint("lcm-condenser", func(o natsmicro.Options) (*natsmicro.Server, error) {
+		return natsmicro.ServeCondenser(n.conn, n.condenser, o)
+	})
+}
+
+func (n *Node) serveTools() {
+	n.endpoint("lcm-toolsvc", func(o natsmicro.Options) (*natsmicro.Server, error) {
+		var tools []natsmicro.Tool
+		for _, t := range n.tools.Tools() {
+			if t.Body != "" {
+				continue // a stream of bytes: HTTP only
+			}
+			in, _, err := t.Schema()
+			if err != nil {
+				return nil, err
+			}
+			schema, err := json.Marshal(in)
+			if err != nil {
+				return nil, err
+			}
+			tools = append(tools, natsmicro.Tool{Name: t.Name, Description: t.Doc, Schema: schema, Handle: t.Call})
+		}
+		return natsmicro.ServeTools(n.conn, tools, o)
+	})
+}
+
+func (n *Node) remoteReads() reads { return natsmicro.NewReads(n.conn, n.log.Partitions()) }
+
+func (n *Node) remoteWrites() toolsvc.Writes { return natsmicro.NewWrites(n.conn) }
+
+func (n *Node) remoteCondenser() toolsvc.Condenser { return natsmicro.NewCondenser(n.conn) }

@@ -1,0 +1,184 @@
+package node
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"lcm/bleveindex"
+	"lcm/boltstore"
+	"lcm/condense"
+	"lcm/events"
+	"lcm/extract"
+	"lcm/internal/api"
+	"lcm/internal/condenser"
+	"lcm/internal/config"
+	"lcm/internal/ingest"
+	"lcm/internal/problem"
+	"lcm/internal/projector"
+	"lcm/internal/toolsvc"
+	"lcm/llm"
+	"lcm/session"
+	"lcm/transcript"
+)
+
+// reads is the whole read endpoint: of the projector in this process, or of
+// projectors elsewhere.
+type reads interface {
+	toolsvc.Reads
+	Lookup(context.Context, api.LookupRequest) (*api.LookupReply, error)
+	Wait(context.Context, events.Position) (events.Position, error)
+}
+
+// openRoles builds the services, lowest first: each gets the others as values
+// where they are in this process, and as NATS clients where they are not.
+func (n *Node) openRoles() error {
+	r, err := n.openReads()
+	if err != nil {
+		return err
+	}
+	w, err := n.openWrites(r)
+	if err != nil {
+		return err
+	}
+	c, err := n.openCondenser(r)
+	if err != nil {
+		return err
+	}
+	if !n.roles.Toolsvc {
+		return nil
+	}
+	return n.openTools(r, w, c)
+}
+
+func (n *Node) add(name string, run func(context.Context) error) {
+	n.loops = append(n.loops, loop{name, run})
+}
+
+func (n *Node) openReads() (reads, error) {
+	if !n.roles.Projector {
+		return n.remoteReads(), nil
+	}
+	parts, err := partitions(n.cfg.Projector.Partitions, n.log.Partitions())
+	if err != nil {
+		return nil, err
+	}
+	n.projector, err = projector.New(projector.Config{Partitions: parts}, projector.Deps{
+		Log: n.log, Tasks: n.log,
+		Stores:  boltstore.Files{Path: n.rowsPath(), Log: n.slog},
+		Indexes: bleveindex.Files{Dir: n.indexDir()},
+		Due:     func(v *session.View) bool { return condense.Plan(v).Due() },
+		Logger:  n.slog,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.add("projector", n.projector.Run)
+	n.serveReads(parts)
+	return shim{n.projector}, nil
+}
+
+func (n *Node) openWrites(r reads) (toolsvc.Writes, error) {
+	if !n.roles.Ingestor {
+		return n.remoteWrites(), nil
+	}
+	var err error
+	n.ingest, err = ingest.New(ingest.Config{Defaults: n.cfg.Session.Settings()}, ingest.Deps{
+		Log: n.log, Lookup: r.Lookup, Logger: n.slog,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.add("ingestor", n.ingest.Run)
+	n.add("inbox", func(ctx context.Context) error { return n.log.Inbox(ctx, n.ingest.HandleInbox) })
+	n.serveWrites()
+	return n.ingest, nil
+}
+
+func (n *Node) openCondenser(r reads) (toolsvc.Condenser, error) {
+	if !n.roles.Condenser {
+		return n.remoteCondenser(), nil
+	}
+	s, err := summarizer(n.cfg.Summarizer)
+	if err != nil {
+		return nil, err
+	}
+	c := condenser.Config{Partitions: n.log.Partitions(), Concurrency: n.cfg.Condenser.Leaves}
+	n.condenser, err = condenser.New(c, condenser.Deps{Reads: r, Log: n.log, Summarizer: s, Logger: n.slog})
+	if err != nil {
+		return nil, err
+	}
+	n.add("condenser", func(ctx context.Context) error {
+		return n.log.Tasks(ctx, n.cfg.Condenser.Workers, n.condenser.Handle)
+	})
+	n.serveCondenser()
+	return n.condenser, nil
+}
+
+func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser) error {
+	cfg := toolsvc.DefaultConfig()
+	cfg.DefaultTenant = n.cfg.Tenant
+	var err error
+	n.tools, err = toolsvc.New(cfg, toolsvc.Deps{
+		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: parseShim,
+		Import: func(ctx context.Context, src io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
+			return importShim(ingest.Import(ctx, src, ingest.ImportOptions{
+				Tenant: in.Tenant, Session: in.Session, Format: transcript.Format(in.Format), File: in.File,
+				Progress: func(p ingest.ImportProgress) { progress(api.ImportProgress{Turns: p.Turns}) }, Bury: n.log.Bury,
+			}, w))
+		},
+	})
+	if err != nil {
+		return err
+	}
+	n.handler, err = n.tools.Handler(n.slog, n.version)
+	if err == nil {
+		n.serveTools()
+	}
+	return err
+}
+
+// summarizer is the configured one; none of them is ever guessed.
+func summarizer(c config.Summarizer) (condense.Summarizer, error) {
+	if c.Kind == "extractive" {
+		return extract.Summarizer{}, nil
+	}
+	return llm.New(llm.Config{
+		Family: llm.Family(c.Kind), BaseURL: c.BaseURL, Model: c.Model, KeyEnv: c.KeyEnv,
+		Timeout:           time.Duration(c.TimeoutSeconds) * time.Second,
+		RequestsPerSecond: float64(c.RequestsPerMinute) / 60,
+	}, llm.Deps{})
+}
+
+// partitions reads "0-7" or "0,3,8-11"; "" is all of them, as nil.
+func partitions(spec string, total int) ([]int, error) {
+	if spec == "" {
+		return nil, nil
+	}
+	bad := func() error {
+		return problem.New(problem.Invalid, "projector.partitions is %q", spec).WithHint("write 0-7 or 0,3,8-11, below %d", total)
+	}
+	seen := map[int]bool{}
+	var out []int
+	for _, part := range strings.Split(spec, ",") {
+		a, b, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		if !isRange {
+			b = a
+		}
+		first, err1 := strconv.Atoi(a)
+		last, err2 := strconv.Atoi(b)
+		if err1 != nil || err2 != nil || first < 0 || first > last || last >= total {
+			return nil, bad()
+		}
+		for p := first; p <= last; p++ {
+			if seen[p] {
+				return nil, bad()
+			}
+			seen[p] = true
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}

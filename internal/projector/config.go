@@ -1,0 +1,87 @@
+package projector
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// Config of a projector. The zero value of a field means its default.
+type Config struct {
+	// Partitions held here, nil = all. Recorded in the store: another set
+	// needs `lcm rebuild`.
+	Partitions []int
+	// BatchEvents and BatchBytes bound one transaction: 5,000 events, 8 MiB.
+	// Larger ones gain little and make readers' pages last longer. While the
+	// log is followed live, a batch is what arrived during the last commit.
+	BatchEvents int
+	BatchBytes  int
+	// IndexDocs, IndexBytes and IndexEvery bound one batch of the index: 1,000
+	// documents, 4 MiB of text or 100 ms, whichever comes first.
+	IndexDocs  int
+	IndexBytes int
+	IndexEvery time.Duration
+	// YieldLag: while the rows are more events than this behind the log (one
+	// batch), the index waits, up to a second between two of its batches.
+	YieldLag uint64
+	// DispatchEvery is how often due sessions are published: 1 s.
+	DispatchEvery time.Duration
+	// ReadWait is how long a read without a deadline waits for its token: 10 s.
+	ReadWait time.Duration
+	// ScanWait bounds the scan of a regex: 5 s, less where the caller's
+	// deadline is nearer.
+	ScanWait time.Duration
+	// Workers decode and scan in parallel: the number of processors.
+	Workers int
+}
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+func (c Config) withDefaults() Config {
+	orDefault(&c.BatchEvents, 5_000)
+	orDefault(&c.BatchBytes, 8<<20)
+	orDefault(&c.IndexDocs, 1_000)
+	orDefault(&c.IndexBytes, 4<<20)
+	orDefault(&c.IndexEvery, 100*time.Millisecond)
+	orDefault(&c.YieldLag, uint64(c.BatchEvents))
+	orDefault(&c.DispatchEvery, time.Second)
+	orDefault(&c.ReadWait, 10*time.Second)
+	orDefault(&c.ScanWait, 5*time.Second)
+	orDefault(&c.Workers, runtime.GOMAXPROCS(0))
+	return c
+}
+
+// Validate rejects contradictions, naming the field.
+func (c Config) Validate() error {
+	var errs []error
+	for _, f := range []struct {
+		name string
+		n    int64
+	}{
+		{"BatchEvents", int64(c.BatchEvents)}, {"BatchBytes", int64(c.BatchBytes)},
+		{"IndexDocs", int64(c.IndexDocs)}, {"IndexBytes", int64(c.IndexBytes)}, {"IndexEvery", int64(c.IndexEvery)},
+		{"DispatchEvery", int64(c.DispatchEvery)}, {"ReadWait", int64(c.ReadWait)}, {"ScanWait", int64(c.ScanWait)},
+		{"Workers", int64(c.Workers)},
+	} {
+		if f.n < 0 {
+			errs = append(errs, fmt.Errorf("projector: %s is %d: it cannot be negative", f.name, f.n))
+		}
+	}
+	if c.Partitions != nil && len(c.Partitions) == 0 {
+		errs = append(errs, errors.New("projector: Partitions is empty: nil means all"))
+	}
+	for i, p := range c.Partitions {
+		if p < 0 || slices.Contains(c.Partitions[:i], p) {
+			errs = append(errs, fmt.Errorf("projector: Partitions %v: every one once, from 0", c.Partitions))
+			break
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,110 @@
+package projector
+
+import (
+	"context"
+	"time"
+
+	"lcm/events"
+	"lcm/internal/api"
+	"lcm/session"
+)
+
+// judged remembers what Due said of a session at a position.
+type judged struct {
+	seq uint64
+	due bool
+}
+
+// dispatchLoop publishes every due session, again and again until it is no
+// longer due: a lost task, a condenser that died, a task refused because its
+// predecessor was just being acknowledged all heal by themselves. It says
+// nothing while the rows are behind the log: what looks due then may long be
+// done.
+func (s *Service) dispatchLoop(ctx context.Context) error {
+	t := time.NewTicker(s.cfg.DispatchEvery)
+	defer t.Stop()
+	seen := map[events.Ref]judged{}
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		last, err := s.deps.Log.LastSeq(ctx)
+		if err != nil {
+			s.log.Warn("end of the log unknown", "err", err)
+			continue
+		}
+		s.logSeq.Store(last)
+		if s.deps.Due == nil || s.applied.get() < last {
+			continue
+		}
+		if err := s.dispatch(ctx, seen); err != nil && ctx.Err() == nil {
+			s.log.Error("dispatch failed", "err", err)
+		}
+	}
+}
+
+func (s *Service) dispatch(ctx context.Context, seen map[events.Ref]judged) error {
+	var refs []events.Ref
+	err := s.view(func(tx api.StoreTx) (err error) {
+		refs, err = tx.Hot()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	hot := make(map[events.Ref]bool, len(refs))
+	for _, ref := range refs {
+		hot[ref] = true
+		j, err := s.judge(ref, seen[ref])
+		if err != nil {
+			s.log.Error("session cannot be judged", "session", ref.String(), "err", err)
+			continue
+		}
+		seen[ref] = j
+		if !j.due {
+			continue
+		}
+		at := events.Position{Epoch: s.deps.Log.Epoch(), Seq: j.seq}
+		if err := s.deps.Tasks.PublishTask(ctx, events.Normal, ref, at); err != nil {
+			return err
+		}
+	}
+	for ref := range seen {
+		if !hot[ref] {
+			delete(seen, ref)
+		}
+	}
+	return nil
+}
+
+// judge asks Due about a session, unless nothing happened to it since.
+func (s *Service) judge(ref events.Ref, last judged) (judged, error) {
+	err := s.view(func(tx api.StoreTx) error {
+		rows, err := tx.Rows(ref)
+		if err != nil {
+			return err
+		}
+		r := session.NewReader(rows)
+		h, err := r.Head()
+		if err != nil {
+			return err
+		}
+		seq := max(h.Timeline.LastSeq, h.Derived.LastSeq)
+		if seq == last.seq {
+			return nil
+		}
+		state, err := r.Now()
+		if err != nil {
+			return err
+		}
+		v, err := r.View(ref, state)
+		if err != nil {
+			return err
+		}
+		last = judged{seq: seq, due: s.deps.Due(v)}
+		return nil
+	})
+	return last, err
+}

@@ -1,0 +1,225 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"lcm/events"
+	"lcm/internal/api"
+)
+
+const (
+	// progressWait is how long doctor watches a lagging projection for a move.
+	progressWait = 2 * time.Second
+	// shownFaults of one check are spelled out.
+	shownFaults = 10
+	// auditPage is how many rows or sessions one transaction checks.
+	auditPage = 2_000
+)
+
+// Doctor checks everything and changes nothing, unless Repair is set: then
+// what is damaged is made anew, and checked again.
+func (s *Service) Doctor(ctx context.Context, q api.DoctorRequest) (api.DoctorReply, error) {
+	var out api.DoctorReply
+	if _, err := s.Wait(ctx, events.Position{}); err != nil {
+		return out, err
+	}
+	d := &doctor{s: s, deep: q.Deep}
+	d.run(ctx)
+	if q.Repair && (d.storeBad || d.indexBad) {
+		if _, err := s.Rebuild(ctx, api.RebuildRequest{Store: d.storeBad, Index: d.indexBad}); err != nil {
+			return out, err
+		}
+		again := &doctor{s: s, deep: q.Deep}
+		again.run(ctx)
+		again.add("repair", nil, "made anew: "+d.repaired())
+		d = again
+	}
+	out.OK, out.Checks = true, d.checks
+	for _, c := range d.checks {
+		out.OK = out.OK && c.OK
+	}
+	return out, ctx.Err()
+}
+
+// doctor collects checks.
+type doctor struct {
+	s        *Service
+	deep     bool
+	checks   []api.Check
+	storeBad bool
+	indexBad bool
+}
+
+func (d *doctor) repaired() string {
+	var what []string
+	if d.storeBad {
+		what = append(what, "store")
+	}
+	if d.indexBad {
+		what = append(what, "index")
+	}
+	return strings.Join(what, " and ")
+}
+
+// add records a check: faults make it fail.
+func (d *doctor) add(name string, faults []string, detail string) bool {
+	ok := len(faults) == 0
+	if !ok {
+		shown := faults[:min(len(faults), shownFaults)]
+		detail = strings.Join(shown, "; ")
+		if n := len(faults) - len(shown); n > 0 {
+			detail += fmt.Sprintf("; and %d more", n)
+		}
+	}
+	d.checks = append(d.checks, api.Check{Name: name, OK: ok, Detail: detail})
+	return ok
+}
+
+func faultsOf(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return []string{err.Error()}
+}
+
+func (d *doctor) run(ctx context.Context) {
+	d.log(ctx)
+	d.progress(ctx)
+	d.sessions(ctx)
+	if d.deep {
+		d.checksums(ctx)
+	}
+	d.index(ctx)
+	d.rejected()
+	d.sizes()
+}
+
+// log compares the store's position with the log, as on opening.
+func (d *doctor) log(ctx context.Context) {
+	var a applier
+	err := d.s.view(func(tx api.StoreTx) (err error) {
+		a.at, err = tx.Checkpoint()
+		return err
+	})
+	if err == nil && a.at.Epoch != "" {
+		err = a.belongs(ctx, d.s.deps.Log, d.s.cfg.Partitions)
+	}
+	d.add("log", faultsOf(err), fmt.Sprintf("epoch %s, applied position %d is in the log as it was applied", d.s.deps.Log.Epoch(), a.at.Seq))
+}
+
+// progress: a projection that is behind must be moving.
+func (d *doctor) progress(ctx context.Context) {
+	last, err := d.s.deps.Log.LastSeq(ctx)
+	if err != nil {
+		d.add("progress", faultsOf(err), "")
+		return
+	}
+	var faults []string
+	check := func(what string, w *watermark) uint64 {
+		now := w.get()
+		if now >= last {
+			return 0
+		}
+		wctx, cancel := context.WithTimeout(ctx, progressWait)
+		defer cancel()
+		if w.wait(wctx, now+1) != nil {
+			faults = append(faults, fmt.Sprintf("%s stand still at position %d, %d behind the log", what, now, last-now))
+		}
+		return last - now
+	}
+	rows := check("the rows", d.s.applied)
+	docs := check("the documents", d.s.indexed)
+	d.add("progress", faults, fmt.Sprintf("log at %d, rows %d behind, documents %d behind", last, rows, docs))
+}
+
+// checksums reads every row.
+func (d *doctor) checksums(ctx context.Context) {
+	var faults []string
+	var after []byte
+	pages := 0
+	for ctx.Err() == nil {
+		err := d.s.view(func(tx api.StoreTx) error {
+			next, bad, err := tx.VerifyRows(after, auditPage)
+			for _, b := range bad {
+				faults = append(faults, b+" fails its checksum")
+			}
+			after = next
+			return err
+		})
+		pages++
+		if err != nil {
+			faults = append(faults, err.Error())
+			break
+		}
+		if after == nil {
+			break
+		}
+	}
+	if !d.add("checksums", faults, fmt.Sprintf("every row is intact (about %d)", pages*auditPage)) {
+		d.storeBad = true
+	}
+}
+
+// index counts documents against the feed and, deep, reads every file.
+func (d *doctor) index(ctx context.Context) {
+	wctx, cancel := context.WithTimeout(ctx, progressWait)
+	defer cancel()
+	if d.s.indexed.wait(wctx, d.s.applied.get()) != nil {
+		d.add("index", nil, fmt.Sprintf("at position %d of %d: counted when it has caught up", d.s.indexed.get(), d.s.applied.get()))
+		return
+	}
+	var faults []string
+	var docs, want uint64
+	err := d.s.use(func(store api.Store, index api.Index) error {
+		err := store.View(func(tx api.StoreTx) error {
+			c, err := tx.Counts()
+			want = c.Entries + c.Nodes + c.Files
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if docs, err = index.Docs(); err != nil {
+			return err
+		}
+		return index.Verify()
+	})
+	faults = append(faults, faultsOf(err)...)
+	if err == nil && docs != want && d.s.indexed.get() == d.s.applied.get() {
+		faults = append(faults, fmt.Sprintf("%d documents, the rows make %d", docs, want))
+	}
+	if !d.add("index", faults, fmt.Sprintf("%d documents, as many as the rows make; every file is intact", docs)) {
+		d.indexBad = true
+	}
+}
+
+// rejected lists events that did not count. That is a fact about their
+// publishers, not a fault of this store.
+func (d *doctor) rejected() {
+	var list []api.RejectedEvent
+	var c api.Counts
+	err := d.s.view(func(tx api.StoreTx) (err error) {
+		if c, err = tx.Counts(); err != nil {
+			return err
+		}
+		list, err = tx.Rejected(0, shownFaults)
+		return err
+	})
+	detail := fmt.Sprintf("%d events were rejected, %d are of a later build", c.Rejected, c.Unknown)
+	for _, r := range list {
+		detail += fmt.Sprintf("; position %d (%s on %s): %s", r.Seq, r.Type, r.Subject, r.Reason)
+	}
+	d.add("rejected", faultsOf(err), detail)
+}
+
+func (d *doctor) sizes() {
+	var detail string
+	err := d.s.use(func(store api.Store, index api.Index) error {
+		detail = fmt.Sprintf("store %d bytes, index %d bytes", store.SizeBytes(), index.SizeBytes())
+		return nil
+	})
+	d.add("sizes", faultsOf(err), detail)
+}

@@ -1,0 +1,224 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"lcm/events"
+	"lcm/internal/api"
+	"lcm/internal/problem"
+	"lcm/session"
+)
+
+// swap asks the follow loop for a pause: run gets the applier in use and
+// returns the one to go on with.
+type swap struct {
+	run  func(ctx context.Context, old *applier) (*applier, error)
+	done chan error
+}
+
+// followLoop follows the log for as long as ctx lasts, pausing for swaps.
+func (s *Service) followLoop(ctx context.Context, a *applier) error {
+	healed := false
+	for {
+		fctx, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- s.follow(fctx, a, 0, s.applied.set) }()
+		select {
+		case err := <-ended:
+			cancel()
+			if ctx.Err() != nil || !storeDamaged(err) || healed {
+				return err
+			}
+			s.log.Error("store damaged, rebuilding from the log", "applied", a.at.Seq, "err", err)
+			healed = true
+			if a, err = s.heal(ctx, a); err != nil {
+				return err
+			}
+		case w := <-s.swaps:
+			cancel()
+			<-ended
+			next, err := w.run(ctx, a)
+			w.done <- err
+			if err != nil && next == nil {
+				return err
+			}
+			a = next
+		}
+	}
+}
+
+// follow pumps the log into a store until ctx ends or, with until set, the
+// store has reached that position. Records are decoded while the batch before
+// them is folded and committed.
+func (s *Service) follow(ctx context.Context, a *applier, until uint64, progress func(uint64)) error {
+	if until > 0 && a.at.Seq >= until {
+		return nil
+	}
+	after := a.at.Seq
+	ahead := make(chan []item, 2)
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		err := s.deps.Log.Follow(gctx, after, func(ctx context.Context, records []events.Record) error {
+			if len(records) == 0 {
+				return nil
+			}
+			s.received.Store(records[len(records)-1].Seq)
+			select {
+			case ahead <- s.decoder.all(records):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		if err == nil {
+			err = errors.New("the log ended")
+		}
+		return fmt.Errorf("follow the log: %w", err)
+	})
+	g.Go(func() error { return s.pump(gctx, a, ahead, until, progress) })
+	err := g.Wait()
+	if errors.Is(err, errReached) {
+		return nil
+	}
+	return err
+}
+
+var errReached = errors.New("position reached")
+
+// errFold marks a failure of the rows' side, so that a damaged store is told
+// from a damaged log.
+type errFold struct{ err error }
+
+func (e errFold) Error() string { return e.err.Error() }
+func (e errFold) Unwrap() error { return e.err }
+
+func storeDamaged(err error) bool {
+	var f errFold
+	return errors.As(err, &f) && damage(f.err)
+}
+
+func damage(err error) bool {
+	return problem.IsCode(err, problem.Damaged) || errors.Is(err, session.ErrNoRow)
+}
+
+// pump applies what is decoded, as much at a time as is there.
+func (s *Service) pump(ctx context.Context, a *applier, ahead <-chan []item, until uint64, progress func(uint64)) error {
+	for {
+		var items []item
+		select {
+		case items = <-ahead:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		items = s.gather(items, ahead)
+		for len(items) > 0 {
+			n := s.fits(items)
+			if err := checkGap(a, items[:n]); err != nil {
+				return err
+			}
+			if err := a.apply(items[:n]); err != nil {
+				return errFold{fmt.Errorf("apply from position %d: %w", items[0].record.Seq, err)}
+			}
+			items = items[n:]
+			if progress != nil {
+				progress(a.at.Seq)
+			}
+		}
+		if until > 0 && a.at.Seq >= until {
+			return errReached
+		}
+	}
+}
+
+// gather adds what is decoded already, without waiting.
+func (s *Service) gather(items []item, ahead <-chan []item) []item {
+	for len(items) < s.cfg.BatchEvents {
+		select {
+		case more := <-ahead:
+			items = append(items, more...)
+		default:
+			return items
+		}
+	}
+	return items
+}
+
+// fits is how many items make one transaction.
+func (s *Service) fits(items []item) int {
+	size := 0
+	for i := range items {
+		size += len(items[i].record.Data)
+		if i > 0 && (size > s.cfg.BatchBytes || i == s.cfg.BatchEvents) {
+			return i
+		}
+	}
+	return len(items)
+}
+
+// checkGap looks before the transaction, so that a gap is the log's fault.
+func checkGap(a *applier, items []item) error {
+	for i := range items {
+		if want := a.at.Seq + uint64(i) + 1; items[i].record.Seq != want {
+			return errGap(items[i].record.Seq, want)
+		}
+	}
+	return nil
+}
+
+// heal makes the store anew while nothing else follows.
+func (s *Service) heal(ctx context.Context, old *applier) (*applier, error) {
+	next, err := s.replay(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.install(ctx, old, next)
+}
+
+// replay makes a fresh store beside the one in use and fills it up to the
+// present end of the log.
+func (s *Service) replay(ctx context.Context) (*applier, error) {
+	fresh, err := s.deps.Stores.Fresh()
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.fill(ctx, fresh)
+	if err != nil {
+		return nil, errors.Join(err, fresh.Close())
+	}
+	return a, nil
+}
+
+func (s *Service) fill(ctx context.Context, fresh api.Store) (*applier, error) {
+	a, err := newApplier(ctx, fresh, s.deps.Log, s.cfg.Partitions)
+	if err != nil {
+		return nil, err
+	}
+	last, err := s.deps.Log.LastSeq(ctx)
+	if err != nil || last == 0 {
+		return a, err
+	}
+	return a, s.follow(ctx, a, last, nil)
+}
+
+// install brings next up to the store in use and puts it in its place.
+// Nothing follows into old meanwhile.
+func (s *Service) install(ctx context.Context, old, next *applier) (*applier, error) {
+	if err := s.follow(ctx, next, old.at.Seq, nil); err != nil {
+		return old, errors.Join(err, next.store.Close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.store.Close(); err != nil {
+		s.log.Error("close the old store", "err", err)
+	}
+	s.store = next.store
+	if err := s.deps.Stores.Promote(next.store); err != nil {
+		return nil, err
+	}
+	s.applied.set(next.at.Seq)
+	return next, nil
+}

@@ -1,0 +1,215 @@
+package projector
+
+import (
+	"context"
+	"time"
+
+	"lcm/internal/api"
+)
+
+// indexPage is how many hits are asked of the index at a time.
+const indexPage = 256
+
+// search goes through the index, and through the rows it has not reached yet.
+func (g *grep) search(ctx context.Context) error {
+	var tail uint64
+	if g.q.Sort == sortRelevance {
+		g.awaitIndex(ctx)
+	} else {
+		var err error
+		if tail, err = g.searchTail(ctx); err != nil {
+			return g.timeOr(ctx, err)
+		}
+	}
+	err := g.searchIndex(ctx, tail)
+	return g.timeOr(ctx, err)
+}
+
+// timeOr turns an ended scan into a sentence.
+func (g *grep) timeOr(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	g.notSearched("time ran out before the index had answered: the hits are not complete")
+	return nil
+}
+
+// awaitWait bounds how long a search by relevance waits for the index.
+const awaitWait = time.Second
+
+// awaitIndex: hits that have no score cannot be ranked, so they are waited for.
+func (g *grep) awaitIndex(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, awaitWait)
+	defer cancel()
+	if g.s.indexed.wait(ctx, g.bound) != nil {
+		n := g.s.indexed.get()
+		g.notSearched("the index is behind: positions %d to %d were not searched", n+1, g.bound)
+	}
+}
+
+// searchTail looks into the newest rows that are not indexed yet, one by one.
+// It returns the position up to which the index is asked.
+func (g *grep) searchTail(ctx context.Context) (uint64, error) {
+	indexed := g.s.indexed.get()
+	if indexed >= g.bound {
+		return g.bound, nil
+	}
+	before := g.bound + 1
+	if g.q.after != "" {
+		seq, _, _, err := api.ParseDocID(g.q.after)
+		if err != nil {
+			return 0, err
+		}
+		before = min(before, seq+1)
+	}
+	next := g.feedSource(before, indexed)
+	var rows []api.FeedRow
+	looked := 0
+	err := g.s.view(func(tx api.StoreTx) error {
+		for looked < tailRows {
+			more, err := next(tx, indexPage)
+			if err != nil || more == nil {
+				return err
+			}
+			looked += indexPage
+			rows = append(rows, more...)
+		}
+		rest, err := next(tx, 1)
+		if rest != nil {
+			g.notSearched("the index is behind: positions %d to %d were not searched", indexed+1, g.tailEnd(rows, before))
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return indexed, g.evaluate(ctx, rowCandidates(rows))
+}
+
+// tailEnd is the last position that was left out.
+func (g *grep) tailEnd(rows []api.FeedRow, before uint64) uint64 {
+	if len(rows) > 0 {
+		return rows[len(rows)-1].Seq - 1
+	}
+	return before - 1
+}
+
+// searchIndex takes hits of the index up to a position, until the page is full
+// and the rest is counted.
+func (g *grep) searchIndex(ctx context.Context, upto uint64) error {
+	iq := g.indexQuery(upto)
+	count, err := g.mustCount()
+	if err != nil {
+		return err
+	}
+	seen := uint64(0)
+	for {
+		var hits api.IndexHits
+		err := g.s.use(func(_ api.Store, index api.Index) (err error) {
+			hits, err = index.Search(ctx, iq)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if g.full {
+			err = g.countOnly(hits)
+		} else {
+			err = g.lookInto(ctx, hits)
+		}
+		if err != nil {
+			return err
+		}
+		n := uint64(len(hits.Hits))
+		seen += n
+		rest := hits.Total - min(hits.Total, seen)
+		if n < uint64(iq.Limit) || g.full && g.counted() || g.q.resumed == nil && rest == 0 {
+			return nil
+		}
+		if g.full && (!count || seen > countRows) {
+			g.out.Total += int(rest) // what the index says of the rest
+			return nil
+		}
+		iq.After = hits.Hits[n-1].Cursor
+	}
+}
+
+func (g *grep) indexQuery(upto uint64) api.IndexQuery {
+	q := g.q
+	iq := api.IndexQuery{
+		Text: q.Pattern, Phrase: q.Mode == modePhrase, Tenant: q.Tenant, Sessions: q.Sessions, Roles: q.Roles,
+		Kinds: q.kinds, Depths: q.Depths, Since: q.since, Until: q.until,
+		ByScore: q.Sort == sortRelevance, Limit: indexPage, After: q.after,
+	}
+	if !iq.ByScore {
+		// Everything above upto was looked into, or is newer than the search.
+		if top := api.DocID(upto+1, api.KindFile, 0); iq.After == "" || top < iq.After {
+			iq.After = top
+		}
+	}
+	if q.Node == 0 {
+		iq.Limit = min(indexPage, q.limit+q.limit/4+8) // a few may fall to the filters
+	}
+	return iq
+}
+
+// mustCount: with nothing removed anywhere, the index's own total is exact.
+func (g *grep) mustCount() (bool, error) {
+	var c api.Counts
+	err := g.s.view(func(tx api.StoreTx) (err error) {
+		c, err = tx.Counts()
+		return err
+	})
+	return g.q.Node != 0 || c.Removed != 0 && !g.q.IncludeRemoved, err
+}
+
+// resolve maps hits of the index to rows. A document without a row is newer
+// than the rows (a store that was rebuilt): it is skipped.
+func (g *grep) resolve(tx api.StoreTx, hits api.IndexHits) ([]candidate, error) {
+	var out []candidate
+	for _, h := range hits.Hits {
+		if h.Seq > g.bound {
+			continue
+		}
+		row, err := tx.FeedAt(h.Seq)
+		if err != nil {
+			return nil, err
+		}
+		if row != nil {
+			out = append(out, candidate{row: *row, kind: h.Kind, part: h.Part})
+		}
+	}
+	return out, nil
+}
+
+func (g *grep) lookInto(ctx context.Context, hits api.IndexHits) error {
+	var in []candidate
+	err := g.s.view(func(tx api.StoreTx) (err error) {
+		in, err = g.resolve(tx, hits)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return g.evaluate(ctx, in)
+}
+
+// countOnly filters without reading texts.
+func (g *grep) countOnly(hits api.IndexHits) error {
+	return g.s.view(func(tx api.StoreTx) error {
+		in, err := g.resolve(tx, hits)
+		if err != nil {
+			return err
+		}
+		for _, c := range in {
+			_, ok, err := g.scopes.admits(tx, c.row)
+			if err != nil {
+				return err
+			}
+			if ok {
+				g.out.Total++
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,324 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"lcm/events"
+	"lcm/internal/api"
+	"lcm/session"
+)
+
+// candidate is a row to look into; kind and part name one document of it,
+// kind "" all of them.
+type candidate struct {
+	row  api.FeedRow
+	kind string
+	part int
+}
+
+// evaluate looks into candidates in parallel and takes what matches, in order.
+func (g *grep) evaluate(ctx context.Context, in []candidate) error {
+	results := make([][]found, len(in))
+	chunk := max(8, (len(in)+g.s.cfg.Workers-1)/g.s.cfg.Workers)
+	eg, ectx := errgroup.WithContext(ctx)
+	for start := 0; start < len(in); start += chunk {
+		end := min(start+chunk, len(in))
+		eg.Go(func() error { return g.evaluateSome(ectx, in[start:end], results[start:end]) })
+	}
+	if err := eg.Wait(); err != nil {
+		return err
+	}
+	for _, fs := range results {
+		for _, f := range fs {
+			g.take(f)
+		}
+	}
+	return nil
+}
+
+// material is a candidate that passed the filters, with its rows.
+type material struct {
+	source
+	removed bool
+}
+
+func (g *grep) evaluateSome(ctx context.Context, in []candidate, results [][]found) error {
+	sources := make([]*material, len(in))
+	err := g.s.view(func(tx api.StoreTx) error {
+		for i, c := range in {
+			removed, ok, err := g.scopes.admits(tx, c.row)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			src, err := readSource(tx, c.row)
+			if err != nil {
+				return err
+			}
+			sources[i] = &material{src, removed}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, m := range sources {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if m == nil {
+			continue
+		}
+		if results[i], err = g.matches(ctx, in[i], *m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matches looks into the documents of one row, newest key first.
+func (g *grep) matches(ctx context.Context, c candidate, m material) ([]found, error) {
+	if m.row.Kind == session.RowNode {
+		return g.matchText(nil, m, api.KindSummary, 0, nodeText(m.node)), nil
+	}
+	wantTurn := (c.kind == "" || c.kind == api.KindTurn) && g.q.passes(m.source, api.KindTurn)
+	wantFile := (c.kind == "" || c.kind == api.KindFile) && len(m.entry.Files) > 0 && g.q.passes(m.source, api.KindFile)
+	if !wantTurn && !wantFile {
+		return nil, nil
+	}
+	t, err := g.s.turnOf(ctx, m.row.Ref, m.entry, m.body)
+	if err != nil {
+		return nil, err
+	}
+	var out []found
+	if wantTurn {
+		out = g.matchText(out, m, api.KindTurn, 0, t.DerivedText())
+	}
+	if wantFile {
+		for i, f := range slices.Backward(t.Files) {
+			if c.kind == "" || c.part == i {
+				out = g.matchText(out, m, api.KindFile, i, fileText(t, f))
+			}
+		}
+	}
+	return out, nil
+}
+
+func (g *grep) matchText(out []found, m material, kind string, part int, text string) []found {
+	key := api.DocID(m.row.Seq, kind, part)
+	if g.q.after != "" && key >= g.q.after {
+		return out // on an earlier page
+	}
+	if !g.q.passes(m.source, kind) {
+		return out
+	}
+	spans := g.q.match(text)
+	if spans == nil {
+		return out
+	}
+	h := api.Hit{
+		Session: m.row.Ref.Session, Kind: kind, Removed: m.removed, Seq: m.row.Seq,
+		Depth: api.NoDepth, Snippet: snippet(text, spans),
+	}
+	f := found{key: key, ref: m.row.Ref, n: m.row.N, node: kind == api.KindSummary}
+	if f.node {
+		h.Node, h.Depth, h.Time = nodeName(m.row.N), m.node.Depth, m.node.Time
+	} else {
+		h.Entry, h.Role, h.Time = fmt.Sprintf("e%d", m.row.N), string(m.entry.Role), m.entry.When()
+	}
+	f.hit = h
+	return append(out, f)
+}
+
+// rowCandidates are all documents of feed rows.
+func rowCandidates(rows []api.FeedRow) []candidate {
+	out := make([]candidate, len(rows))
+	for i, row := range rows {
+		out[i] = candidate{row: row}
+	}
+	return out
+}
+
+// scan is a search without an index: it looks into every text, newest first.
+func (g *grep) scan(ctx context.Context) error {
+	next, err := g.scanSource()
+	if err != nil {
+		return err
+	}
+	wave := 256 * g.s.cfg.Workers
+	var reached uint64
+	for {
+		var rows []api.FeedRow
+		err := g.s.view(func(tx api.StoreTx) (err error) {
+			rows, err = next(tx, wave)
+			return err
+		})
+		if err != nil || rows == nil || g.full && g.counted() {
+			return err
+		}
+		err = g.evaluate(ctx, rowCandidates(rows))
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return g.ranOut(reached, rows)
+		case err != nil:
+			return err
+		case len(rows) > 0:
+			reached = rows[len(rows)-1].Seq
+		}
+	}
+}
+
+// ranOut says how far a scan came, and lets the caller go on from there.
+func (g *grep) ranOut(reached uint64, rows []api.FeedRow) error {
+	if reached == 0 && len(rows) > 0 {
+		reached = rows[0].Seq + 1
+	}
+	g.notSearched("time ran out: what is older than position %d was not searched; narrow the search, or go on with the cursor", reached)
+	if !g.full {
+		g.full, g.partial = true, true
+		g.last = api.DocID(reached, api.KindFile, 0) // the least key there
+	}
+	return nil
+}
+
+// rowSource lists the next rows to look into, newest first; nil is the end. An
+// empty page means only that none of those looked at were wanted.
+type rowSource func(tx api.StoreTx, n int) ([]api.FeedRow, error)
+
+// scanSource goes through the feed, or, where sessions are named, through
+// their own rows.
+func (g *grep) scanSource() (rowSource, error) {
+	from := g.bound + 1
+	if g.q.after != "" {
+		seq, _, _, err := api.ParseDocID(g.q.after)
+		if err != nil {
+			return nil, err
+		}
+		from = min(from, seq+1)
+	}
+	if len(g.q.Sessions) == 0 {
+		return g.feedSource(from, 0), nil
+	}
+	var refs []events.Ref
+	names := slices.Clone(g.q.Sessions)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		refs = append(refs, events.Ref{Tenant: g.q.Tenant, Session: name})
+	}
+	return sessionSource(refs, from), nil
+}
+
+// feedSource lists feed rows below before and above floor.
+func (g *grep) feedSource(before, floor uint64) rowSource {
+	return func(tx api.StoreTx, n int) ([]api.FeedRow, error) {
+		rows, err := tx.FeedBefore(before, n)
+		if err != nil || len(rows) == 0 || rows[0].Seq <= floor {
+			return nil, err
+		}
+		before = rows[len(rows)-1].Seq
+		rows = slices.DeleteFunc(rows, func(r api.FeedRow) bool { return r.Seq <= floor || !g.scopes.wants(r.Ref) })
+		return append([]api.FeedRow{}, rows...), nil
+	}
+}
+
+// sessionSource merges the entries and nodes of sessions by position.
+func sessionSource(refs []events.Ref, before uint64) rowSource {
+	var walks []*walk
+	return func(tx api.StoreTx, n int) ([]api.FeedRow, error) {
+		if walks == nil {
+			for _, ref := range refs {
+				walks = append(walks, &walk{ref: ref, kind: session.RowEntry}, &walk{ref: ref, kind: session.RowNode})
+			}
+			for _, w := range walks {
+				if err := w.start(tx, before); err != nil {
+					return nil, err
+				}
+			}
+		}
+		var out []api.FeedRow
+		for len(out) < n {
+			var top *walk
+			for _, w := range walks {
+				if w.n > 0 && (top == nil || w.seq > top.seq) {
+					top = w
+				}
+			}
+			if top == nil {
+				break
+			}
+			out = append(out, api.FeedRow{Seq: top.seq, Ref: top.ref, Kind: top.kind, N: top.n})
+			top.n--
+			if err := top.load(tx); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+}
+
+// walk goes down the entries or the nodes of one session.
+type walk struct {
+	ref  events.Ref
+	kind session.RowKind
+	n    uint64 // 0 = done
+	seq  uint64
+}
+
+// start finds the newest one below a position.
+func (w *walk) start(tx api.StoreTx, before uint64) error {
+	rows, err := tx.Rows(w.ref)
+	if err != nil {
+		return err
+	}
+	h, err := session.NewReader(rows).Head()
+	if err != nil {
+		return err
+	}
+	last := h.Entries
+	if w.kind == session.RowNode {
+		last = h.Nodes
+	}
+	lo, hi := uint64(0), last
+	for lo < hi {
+		w.n = (lo + hi + 1) / 2
+		if err := w.load(tx); err != nil {
+			return err
+		}
+		if w.seq < before {
+			lo = w.n
+		} else {
+			hi = w.n - 1
+		}
+	}
+	w.n = lo
+	return w.load(tx)
+}
+
+func (w *walk) load(tx api.StoreTx) error {
+	if w.n == 0 {
+		return nil
+	}
+	rows, err := tx.Rows(w.ref)
+	if err != nil {
+		return err
+	}
+	r := session.NewReader(rows)
+	if w.kind == session.RowNode {
+		d, err := r.Node(w.n)
+		w.seq = d.Seq
+		return err
+	}
+	e, err := r.Entry(w.n)
+	w.seq = e.Seq
+	return err
+}
+
+// oneLine puts a text on one line: every run of white space is one space.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

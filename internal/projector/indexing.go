@@ -1,0 +1,376 @@
+package projector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"lcm/events"
+	"lcm/internal/api"
+	"lcm/internal/problem"
+	"lcm/session"
+)
+
+// indexLabel is what an index is made of; another one is made anew.
+func (s *Service) indexLabel() string {
+	return s.deps.Log.Epoch() + "/" + partitionNames(s.cfg.Partitions)
+}
+
+// openIndex opens the index, or makes a new one where it is damaged or of
+// another log.
+func (s *Service) openIndex() error {
+	label := s.indexLabel()
+	index, err := s.deps.Indexes.Open(label)
+	if err != nil && !problem.IsCode(err, problem.Damaged) {
+		return err
+	}
+	if err == nil {
+		if upto, epoch := index.Checkpoint(); epoch == label {
+			s.setIndex(index, upto)
+			return nil
+		}
+		if err := index.Close(); err != nil {
+			s.log.Error("close the index of another log", "err", err)
+		}
+	}
+	s.log.Warn("index made anew", "err", err)
+	if index, err = s.deps.Indexes.Create(label); err != nil {
+		return err
+	}
+	s.setIndex(index, 0)
+	return nil
+}
+
+func (s *Service) setIndex(index api.Index, upto uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index = index
+	s.indexed.set(upto)
+}
+
+// recreateIndex drops the index; the loop fills the new one from the rows.
+func (s *Service) recreateIndex() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed()
+	}
+	if err := s.index.Close(); err != nil {
+		s.log.Warn("close the old index", "err", err)
+	}
+	index, err := s.deps.Indexes.Create(s.indexLabel())
+	if err != nil {
+		return err
+	}
+	s.index = index
+	s.indexed.set(0)
+	return nil
+}
+
+// indexLoop keeps the index behind the rows. Nothing that happens to the index
+// stops the service: it is made anew, or tried again with growing pauses, and
+// status and doctor say meanwhile how far it is behind.
+func (s *Service) indexLoop(ctx context.Context) error {
+	err := s.use(func(_ api.Store, index api.Index) error { return index.Verify() })
+	if err != nil {
+		err = errIndex{err}
+	}
+	for failures := 0; ; {
+		if err != nil {
+			failures++
+			err = s.recover(ctx, err, failures)
+		} else if err = s.awaitWork(ctx); err == nil {
+			if err = s.indexSome(ctx); err == nil {
+				failures = 0
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// longestPause between two attempts at an index that keeps failing.
+const longestPause = 5 * time.Second
+
+// errIndex marks a failure of the index's side.
+type errIndex struct{ err error }
+
+func (e errIndex) Error() string { return e.err.Error() }
+func (e errIndex) Unwrap() error { return e.err }
+
+// recover makes anew what is damaged: the index, or the rows it is made of.
+// Anything else, and what does not help the first time, is tried again later.
+func (s *Service) recover(ctx context.Context, cause error, failures int) error {
+	if failures > 1 || !damage(cause) {
+		s.log.Error("index behind, trying again", "failures", failures, "err", cause)
+		if err := pause(ctx, min(s.cfg.IndexEvery<<min(failures, 10), longestPause)); err != nil {
+			return err
+		}
+	}
+	var index errIndex
+	switch {
+	case !damage(cause):
+		return nil
+	case errors.As(cause, &index):
+		s.log.Error("index damaged, making it anew from the rows", "err", cause)
+		if err := s.recreateIndex(); err != nil {
+			return errIndex{err}
+		}
+	case s.rebuilding.TryLock():
+		defer s.rebuilding.Unlock()
+		s.log.Error("store damaged, rebuilding from the log", "err", cause)
+		return s.rebuildStore(ctx)
+	}
+	return nil // or a rebuild is running
+}
+
+// awaitWork waits for rows that are not indexed, then until a batch is full,
+// IndexEvery has passed, and the rows are not far behind the log.
+func (s *Service) awaitWork(ctx context.Context) error {
+	upto, err := s.awaitRows(ctx)
+	if err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, s.cfg.IndexEvery)
+	err = s.applied.wait(wait, upto+uint64(s.cfg.IndexDocs))
+	cancel()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil { // a full batch: is the fold catching up?
+		for i := 0; i < yieldTurns && s.lag() > s.cfg.YieldLag; i++ {
+			if err := pause(ctx, s.cfg.IndexEvery); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// awaitRows returns how far the index is once the rows are further. Either may
+// move: an index that was made anew goes back to 0.
+func (s *Service) awaitRows(ctx context.Context) (upto uint64, err error) {
+	for {
+		upto, reset := s.indexed.state()
+		applied, moved := s.applied.state()
+		if applied > upto {
+			return upto, nil
+		}
+		select {
+		case <-reset:
+		case <-moved:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// yieldTurns of IndexEvery is how long the index lets the fold go first.
+const yieldTurns = 10
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// lag is how many events of the log the rows are behind, as far as is known.
+func (s *Service) lag() uint64 {
+	end, applied := max(s.logSeq.Load(), s.received.Load()), s.applied.get()
+	if end <= applied {
+		return 0
+	}
+	return end - applied
+}
+
+// indexSome indexes the next rows.
+func (s *Service) indexSome(ctx context.Context) error {
+	return s.use(func(store api.Store, index api.Index) error {
+		from := s.indexed.get()
+		sources, upto, err := s.sources(store, from)
+		if err != nil || upto <= from {
+			return err
+		}
+		var docs []api.IndexDoc
+		for _, src := range sources {
+			more, err := s.docsOf(ctx, src)
+			if damage(err) { // of the log: nothing here mends it, doctor counts it
+				s.log.Error("turn cannot be indexed", "seq", src.row.Seq, "err", err)
+			} else if err != nil {
+				return err
+			}
+			docs = append(docs, more...)
+		}
+		if len(docs) > 0 { // positions without documents are not worth a batch
+			if err := index.Apply(docs, upto); err != nil {
+				return errIndex{err}
+			}
+		}
+		s.indexed.set(upto)
+		return nil
+	})
+}
+
+// source is a feed row with what its documents are made of.
+type source struct {
+	row   api.FeedRow
+	entry session.Entry
+	node  session.Node
+	body  []byte // payload of a turn; nil where only the log has it
+}
+
+// sources reads the feed behind a position, and how far that reaches.
+func (s *Service) sources(store api.Store, from uint64) (out []source, upto uint64, err error) {
+	err = store.View(func(tx api.StoreTx) error {
+		at, err := tx.Checkpoint()
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Feed(from, s.cfg.IndexDocs)
+		if err != nil {
+			return err
+		}
+		upto = at.Seq
+		size := 0
+		for i, row := range rows {
+			src, err := readSource(tx, row)
+			if err != nil {
+				return err
+			}
+			out = append(out, src)
+			size += len(src.body)
+			if i+1 == s.cfg.IndexDocs || size > s.cfg.IndexBytes {
+				upto = row.Seq
+				break
+			}
+		}
+		return nil
+	})
+	return out, upto, err
+}
+
+// readSource reads the rows behind a feed row. Nothing of it belongs to the
+// transaction.
+func readSource(tx api.StoreTx, row api.FeedRow) (source, error) {
+	src := source{row: row}
+	rows, err := tx.Rows(row.Ref)
+	if err != nil {
+		return src, err
+	}
+	r := session.NewReader(rows)
+	if row.Kind == session.RowNode {
+		src.node, err = r.Node(row.N)
+		return src, err
+	}
+	if src.entry, err = r.Entry(row.N); err != nil || src.entry.Big {
+		return src, err
+	}
+	body, err := r.Body(row.N)
+	if err == nil && body == nil {
+		err = fmt.Errorf("%w: body of e%d of %s", session.ErrNoRow, row.N, row.Ref)
+	}
+	src.body = append([]byte(nil), body...)
+	return src, err
+}
+
+// docsOf makes the documents of a row.
+func (s *Service) docsOf(ctx context.Context, src source) ([]api.IndexDoc, error) {
+	if src.row.Kind == session.RowNode {
+		return []api.IndexDoc{nodeDoc(src)}, nil
+	}
+	t, err := s.turnOf(ctx, src.row.Ref, src.entry, src.body)
+	if err != nil {
+		return nil, err
+	}
+	doc := api.IndexDoc{
+		Seq: src.row.Seq, Kind: api.KindTurn, Ref: src.row.Ref, Role: string(src.entry.Role),
+		Depth: api.NoDepth, Time: src.entry.When(), Text: t.DerivedText(),
+	}
+	docs := []api.IndexDoc{doc}
+	for i, f := range t.Files {
+		file := doc
+		file.Kind, file.Part, file.Text = api.KindFile, i, fileText(t, f)
+		docs = append(docs, file)
+	}
+	return docs, nil
+}
+
+func nodeDoc(src source) api.IndexDoc {
+	return api.IndexDoc{
+		Seq: src.row.Seq, Kind: api.KindSummary, Ref: src.row.Ref, Depth: src.node.Depth,
+		Time: src.node.Time, Text: nodeText(src.node),
+	}
+}
+
+// nodeText is what is searched of a node: its tiers.
+func nodeText(n session.Node) string {
+	if n.Rich == nil || n.Rich.Text == n.Primary.Text {
+		return n.Primary.Text
+	}
+	return n.Primary.Text + "\n" + n.Rich.Text
+}
+
+// fileText is what is searched of a file: path, summary, body.
+func fileText(t *events.TurnAppended, f events.File) string {
+	body, err := fileBody(t, f)
+	if err != nil {
+		body = f.Head
+	}
+	return strings.Join([]string{f.Path, f.Summary, body}, "\n")
+}
+
+// fileBody finds a file's body in its turn; the id is the body's hash.
+func fileBody(t *events.TurnAppended, f events.File) (string, error) {
+	blocks := t.AllBlocks()
+	if f.Block < 0 || f.Block >= len(blocks) {
+		return "", problem.New(problem.Damaged, "file %s stands in block %d of a turn of %d blocks", f.ID, f.Block, len(blocks))
+	}
+	b := blocks[f.Block]
+	for _, body := range []string{b.Text, events.DeriveText(b.Content), events.DeriveText([]events.Block{b})} {
+		if events.HashBytes([]byte(body)) == f.ID {
+			return body, nil
+		}
+	}
+	return "", problem.New(problem.Damaged, "no text of block %d has the hash of file %s", f.Block, f.ID)
+}
+
+// turnOf decodes a turn's payload, fetching it from the log where the rows do
+// not hold it.
+func (s *Service) turnOf(ctx context.Context, ref events.Ref, e session.Entry, body []byte) (*events.TurnAppended, error) {
+	if body == nil {
+		var err error
+		if body, err = s.bodyFromLog(ctx, ref, e); err != nil {
+			return nil, err
+		}
+	}
+	var t events.TurnAppended
+	if err := json.Unmarshal(body, &t); err != nil {
+		return nil, problem.New(problem.Damaged, "body of e%d of %s: %w", e.N, ref, err)
+	}
+	return &t, nil
+}
+
+// bodyFromLog reads a large body and makes sure that it is the one the fold
+// accepted.
+func (s *Service) bodyFromLog(ctx context.Context, ref events.Ref, e session.Entry) ([]byte, error) {
+	rec, err := s.deps.Log.Read(ctx, e.Seq)
+	if err != nil {
+		return nil, fmt.Errorf("body of e%d of %s: %w", e.N, ref, err)
+	}
+	d, err := session.Decode(rec)
+	t, ok := d.Payload.(*events.TurnAppended)
+	if err != nil || !ok || d.Ref != ref || t.ID != e.ID || t.ContentHash() != e.Hash {
+		return nil, problem.New(problem.Damaged, "position %d of the log does not hold turn %q of %s any more", e.Seq, e.ID, ref).
+			WithHint("run `lcm verify`; restore the log from a backup")
+	}
+	return rec.Data, nil
+}

@@ -1,0 +1,177 @@
+package natslog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"lcm/events"
+	"lcm/internal/problem"
+)
+
+const (
+	// A batch handed to a follower: what is there, within these bounds.
+	maxFollowRecords = 2000
+	maxFollowBytes   = 8 << 20
+	// followAhead is how many decoded messages wait for the handler.
+	followAhead = 512
+	// The server drops a follower's consumer when nobody asks for this long.
+	followIdle = 30 * time.Second
+	// A restart of the consumer waits, doubling up to the second figure.
+	followBackoff    = 50 * time.Millisecond
+	followBackoffMax = 5 * time.Second
+)
+
+// Follow hands every event after a position to handle, in log order, without a
+// gap, in batches of what is there, and goes on with live ones until ctx ends;
+// then it returns ctx's error. An error of handle ends it at once and is
+// returned: nothing behind the failed batch was handed over.
+//
+// A gap, a log shorter than after, or another log in its place is "damaged".
+// Connections that break are waited for.
+func (l *Log) Follow(ctx context.Context, after uint64, handle func(context.Context, []events.Record) error) error {
+	f := &follower{l: l, last: after, handle: handle, backoff: followBackoff}
+	for {
+		err := f.run(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != errRestart {
+			return err
+		}
+		l.o.Logger.Warn("follower starts its consumer anew", "after", f.last, "cause", f.cause)
+		if err := sleep(ctx, f.backoff); err != nil {
+			return err
+		}
+		f.backoff = min(2*f.backoff, followBackoffMax)
+	}
+}
+
+// errRestart asks for a new consumer; follower.cause says why.
+var errRestart = fmt.Errorf("restart")
+
+type follower struct {
+	l       *Log
+	last    uint64 // position of the last event that was handled
+	handle  func(context.Context, []events.Record) error
+	backoff time.Duration
+	cause   error
+}
+
+// run follows with one consumer until something happens to it.
+func (f *follower) run(ctx context.Context) error {
+	// A consumer that starts beyond the end hears nothing, so compare first.
+	end, err := f.l.LastSeq(ctx)
+	if err != nil {
+		return f.restart(err)
+	}
+	if end < f.last {
+		return problem.New(problem.Damaged, "the log ends at %d, position %d has been seen", end, f.last).
+			WithHint("the log was shortened or replaced: restore a backup with `lcm restore`, or drop the projections with `lcm rebuild`")
+	}
+	cfg := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: followIdle}
+	if f.last > 0 {
+		// From the last one seen, which is there, and skip it.
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, f.last
+	}
+	cons, err := f.l.js.OrderedConsumer(ctx, StreamLog, cfg)
+	if err != nil {
+		return f.restart(err)
+	}
+	runCtx, cancel := context.WithCancel(ctx)
+	msgs := make(chan jetstream.Msg, followAhead)
+	errs := make(chan error, 1)
+	cc, err := cons.Consume(func(m jetstream.Msg) {
+		select {
+		case msgs <- m:
+		case <-runCtx.Done():
+		}
+	}, jetstream.PullMaxMessagesWithBytesLimit(maxFollowRecords, maxFollowBytes),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+			select {
+			case errs <- err:
+			default:
+			}
+		}))
+	if err != nil {
+		cancel()
+		return f.restart(err)
+	}
+	defer func() {
+		cancel()
+		cc.Stop()
+		<-cc.Closed()
+	}()
+	return f.loop(ctx, msgs, errs)
+}
+
+// restart passes damage on and makes anything else a reason to try again.
+func (f *follower) restart(err error) error {
+	if problem.IsCode(err, problem.Damaged) {
+		return err
+	}
+	f.cause = err
+	return errRestart
+}
+
+func (f *follower) loop(ctx context.Context, msgs <-chan jetstream.Msg, errs <-chan error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-errs:
+			return f.restart(err)
+		case m := <-msgs:
+			batch, err := f.gather(m, msgs)
+			if len(batch) > 0 {
+				if herr := f.handle(ctx, batch); herr != nil {
+					return herr
+				}
+				f.last, f.backoff = batch[len(batch)-1].Seq, followBackoff
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// gather takes what is there behind m. A gap ends the batch before it.
+func (f *follower) gather(m jetstream.Msg, msgs <-chan jetstream.Msg) ([]events.Record, error) {
+	var out []events.Record
+	next, bytes := f.last+1, 0
+	for {
+		meta, err := m.Metadata()
+		if err != nil {
+			return out, f.restart(err)
+		}
+		switch seq := meta.Sequence.Stream; {
+		case seq == next:
+			out = append(out, record(m.Subject(), m.Headers(), m.Data(), seq))
+			next, bytes = seq+1, bytes+len(m.Data())
+		case seq > next:
+			return out, lost(next)
+		}
+		if len(out) >= maxFollowRecords || bytes >= maxFollowBytes {
+			return out, nil
+		}
+		select {
+		case m = <-msgs:
+		default:
+			return out, nil
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,197 @@
+package natslog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/oklog/ulid/v2"
+
+	"lcm/events"
+	"lcm/internal/api"
+	"lcm/internal/problem"
+)
+
+// Options of Open. The zero value opens an existing log.
+type Options struct {
+	// Create the streams where no log exists.
+	Create bool
+	// Repair creates a missing inbox or dead-letter stream beside a log that
+	// is in use. For `lcm init` only: the operator has seen the loss.
+	Repair bool
+	// Partitions of a new log, 0 = events.DefaultPartitions. Fixed for ever.
+	Partitions int
+	// Replicas of new streams: 1 or 3, 0 = 1.
+	Replicas int
+	// Epoch of a new log, "" = a new ULID.
+	Epoch string
+	// AckWait of tasks and inbox messages: without a sign of life for this
+	// long they are delivered again. 0 = 30 s.
+	AckWait time.Duration
+	// CommitTimeout bounds one publish whose context has no deadline; after
+	// it the outcome is unknown. 0 = 5 s.
+	CommitTimeout time.Duration
+	// Clock stamps dead letters that carry no time; nil = time.Now.
+	Clock func() time.Time
+	// Logger for reconnects and resets; nil = discarded.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Partitions == 0 {
+		o.Partitions = events.DefaultPartitions
+	}
+	if o.Replicas == 0 {
+		o.Replicas = 1
+	}
+	if o.AckWait == 0 {
+		o.AckWait = 30 * time.Second
+	}
+	if o.CommitTimeout == 0 {
+		o.CommitTimeout = 5 * time.Second
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (o Options) newEpoch() string {
+	if o.Epoch != "" {
+		return o.Epoch
+	}
+	return ulid.Make().String()
+}
+
+// Log is an open log. Its methods may be called concurrently. It does not own
+// the connection.
+type Log struct {
+	nc         *nats.Conn
+	js         jetstream.JetStream
+	log, dead  jetstream.Stream
+	epoch      string
+	partitions int
+	o          Options
+}
+
+// Open opens the log on the server behind nc. A log that is missing although
+// it was there, or that has lost events, is the problem "damaged"; one that
+// was never made, or a server that does not answer, "unavailable".
+func Open(ctx context.Context, nc *nats.Conn, o Options) (*Log, error) {
+	o = o.withDefaults()
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(o.CommitTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("natslog: %w", err)
+	}
+	info, err := ensure(ctx, js, o)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{nc: nc, js: js, epoch: info.Config.Metadata[metaEpoch], o: o}
+	l.o.Replicas = info.Config.Replicas
+	if l.partitions, err = strconv.Atoi(info.Config.Metadata[metaPartitions]); err != nil {
+		return nil, problem.New(problem.Damaged, "partition count of %s: %w", StreamLog, err)
+	}
+	if l.log, err = js.Stream(ctx, StreamLog); err != nil {
+		return nil, unavailable("stream "+StreamLog, err)
+	}
+	if l.dead, err = js.Stream(ctx, StreamDead); err != nil {
+		return nil, unavailable("stream "+StreamDead, err)
+	}
+	return l, nil
+}
+
+// Epoch names this log; positions of another epoch mean nothing here.
+func (l *Log) Epoch() string { return l.epoch }
+
+// Partitions of the log.
+func (l *Log) Partitions() int { return l.partitions }
+
+// LastSeq is the position of the newest event, 0 for an empty log.
+func (l *Log) LastSeq(ctx context.Context) (uint64, error) {
+	info, err := l.info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return info.State.LastSeq, nil
+}
+
+// info reads the log's state and checks that it still is this log.
+func (l *Log) info(ctx context.Context) (*jetstream.StreamInfo, error) {
+	info, err := streamInfo(ctx, l.js, StreamLog)
+	if err != nil {
+		return nil, err
+	}
+	if info == nil {
+		return nil, problem.New(problem.Damaged, "the log stream %s has disappeared", StreamLog).
+			WithHint("restore a backup with `lcm restore`")
+	}
+	if got := info.Config.Metadata[metaEpoch]; got != l.epoch {
+		return nil, problem.New(problem.Damaged, "the log's epoch is %s, it was %s: another log has taken its place", got, l.epoch).
+			WithHint("restart this process; its projections will have to be rebuilt")
+	}
+	return info, nil
+}
+
+// LastOf is the position of the newest event of a subject, 0 = none. On a
+// replicated log the answer may lag: it is an expectation, not a proof.
+func (l *Log) LastOf(ctx context.Context, subject string) (uint64, error) {
+	m, err := l.log.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("last event of %s: %w: %w", subject, api.ErrLogUnavailable, err)
+	}
+	return m.Sequence, nil
+}
+
+// Read returns the event at a position. A position that the log should hold
+// and cannot give is "damaged", one beyond its end "not_found".
+func (l *Log) Read(ctx context.Context, seq uint64) (events.Record, error) {
+	if seq == 0 {
+		return events.Record{}, problem.New(problem.NotFound, "positions start at 1")
+	}
+	m, err := l.log.GetMsg(ctx, seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		last, lerr := l.LastSeq(ctx)
+		switch {
+		case lerr != nil:
+			return events.Record{}, lerr
+		case seq > last:
+			return events.Record{}, problem.New(problem.NotFound, "position %d: the log ends at %d", seq, last)
+		case l.o.Replicas > 1: // a follower that lags answered
+			return events.Record{}, problem.New(problem.Unavailable, "position %d is not readable yet", seq)
+		}
+		return events.Record{}, lost(seq)
+	}
+	if err != nil {
+		return events.Record{}, unavailable(fmt.Sprintf("read position %d", seq), err)
+	}
+	return record(m.Subject, m.Header, m.Data, m.Sequence), nil
+}
+
+func lost(seq uint64) error {
+	return problem.New(problem.Damaged, "the event at position %d cannot be read", seq).
+		WithHint("repair the log from a backup: `lcm doctor --repair`")
+}
+
+// record keeps every header but the server's own.
+func record(subject string, h nats.Header, data []byte, seq uint64) events.Record {
+	header := make(events.Header, len(h))
+	for name, values := range h {
+		if len(values) > 0 && !strings.HasPrefix(name, "Nats-") {
+			header[name] = values[0]
+		}
+	}
+	return events.Record{Message: events.Message{Subject: subject, Header: header, Data: data}, Seq: seq}
+}
