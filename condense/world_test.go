@@ -109,48 +109,7 @@ func (w *world) view() *session.View {
 	if err != nil {
 		w.t.Fatalf("view: %v", err)
 	}
-	w.climbRepairs(v)
 	return v
-}
-
-// climbRepairs adds to Pending what was condensed from repairs of shown nodes.
-// The view owes it (a recut shows the repairs, so it must know their parents);
-// until session.View does it, it is done here.
-func (w *world) climbRepairs(v *session.View) {
-	known := map[uint64]bool{}
-	for _, d := range v.Pending {
-		known[d.N] = true
-	}
-	path := session.Path(w.fold.Head().Path)
-	var level []uint64
-	for _, d := range v.Replaced {
-		level = append(level, d.N)
-	}
-	slices.Sort(level)
-	for len(level) > 0 {
-		var up []uint64
-		for _, n := range level {
-			parents, err := w.reader().Parents(n)
-			if err != nil {
-				w.t.Fatalf("parents: %v", err)
-			}
-			for _, p := range parents {
-				d, by, err := w.below(p)
-				if err != nil {
-					w.t.Fatalf("node: %v", err)
-				}
-				if by != 0 || !path.Covers(d.Covered) {
-					continue
-				}
-				up = append(up, p)
-				if !known[p] {
-					known[p] = true
-					v.Pending = append(v.Pending, d)
-				}
-			}
-		}
-		level = up
-	}
 }
 
 func (w *world) body(n uint64) (*events.TurnAppended, error) {

@@ -116,12 +116,14 @@ func (f *Fold) measureEntries(node *Node, path Path, old *Node) error {
 			if err := f.r.must(RowEntry, n, &e); err != nil {
 				return err
 			}
-			cover, err := f.r.numbers(RowCovering, n)
-			if err != nil {
-				return err
-			}
-			if other, err := f.rival(cover, path, old); err != nil || other != 0 {
-				return firstOf(err, reject("e%d is already covered by #%d", n, other))
+			if old == nil { // a repair covers what its predecessor did
+				cover, err := f.r.numbers(RowCovering, n)
+				if err != nil {
+					return err
+				}
+				if other, err := f.rival(cover, path); err != nil || other != 0 {
+					return firstOf(err, reject("e%d is already covered by #%d", n, other))
+				}
 			}
 			node.SourceTokens += e.Tokens
 			if node.FirstTime.IsZero() {
@@ -171,7 +173,10 @@ func (f *Fold) checkCondensed(node *Node, old *Node) error {
 	if !slices.Equal(path.Between(first, last), node.Covered) {
 		return reject("its children are not adjacent on the path to e%d", p.Last)
 	}
-	return f.checkUncondensed(node, path, old)
+	if old != nil {
+		return nil // a repair condenses what its predecessor did
+	}
+	return f.checkUncondensed(node, path)
 }
 
 // child finds an unsuperseded child of the wanted depth.
@@ -198,27 +203,28 @@ func (f *Fold) child(key string, depth int) (*Node, error) {
 }
 
 // checkUncondensed makes sure that no child already has a parent on the path.
-func (f *Fold) checkUncondensed(node *Node, path Path, old *Node) error {
+func (f *Fold) checkUncondensed(node *Node, path Path) error {
 	for _, c := range node.ChildNodes {
 		parents, err := f.r.numbers(RowParents, c)
 		if err != nil {
 			return err
 		}
-		if other, err := f.rival(parents, path, old); err != nil || other != 0 {
+		if other, err := f.rival(parents, path); err != nil || other != 0 {
 			return firstOf(err, reject("child #%d is already condensed into #%d", c, other))
 		}
 	}
 	return nil
 }
 
-// rival finds a node among candidates that lies on one path with what a new
-// node at the end of path covers: one of the two ends is an ancestor of the
-// other. Superseded nodes and the one being repaired are no rivals.
-func (f *Fold) rival(candidates []uint64, path Path, old *Node) (uint64, error) {
+// rival finds an unsuperseded node among candidates that lies wholly on the
+// path of a new node, 0 where there is none: the current path, or where the
+// node is not on it, the path to its end. What leaves that path is no rival:
+// after a rewind the new branch covers the shared part anew.
+func (f *Fold) rival(candidates []uint64, path Path) (uint64, error) {
+	if current := Path(f.head.Path); current.Contains(path.Leaf()) {
+		path = current // also what reaches beyond the new node's end
+	}
 	for _, n := range candidates {
-		if old != nil && n == old.N {
-			continue
-		}
 		by, err := f.r.number(RowSupersede, Num(n))
 		if err != nil {
 			return 0, err
@@ -230,14 +236,7 @@ func (f *Fold) rival(candidates []uint64, path Path, old *Node) (uint64, error) 
 		if err := f.r.must(RowNode, n, &d); err != nil {
 			return 0, err
 		}
-		if path.Contains(d.Last) {
-			return n, nil
-		}
-		other, err := f.pathTo(d.Last)
-		if err != nil {
-			return 0, err
-		}
-		if other.Contains(path.Leaf()) {
+		if path.Covers(d.Covered) {
 			return n, nil
 		}
 	}

@@ -286,7 +286,7 @@ func (f *Fold) moveTo(leaf uint64) error {
 	if f.head.Pinned, err = f.r.pinned(path); err != nil {
 		return err
 	}
-	c, err := f.r.activeCut(f.head.Cuts, maxSeq, path)
+	c, err := f.r.activeCut(f.head.Cuts, f.head.Entries, maxSeq, path)
 	if err != nil {
 		return err
 	}
@@ -335,20 +335,31 @@ func (f *Fold) addTokens(n uint64, clipped map[uint64]int) error {
 
 const maxSeq = ^uint64(0)
 
-// activeCut is the newest of the first n cuts, accepted at or before seq,
-// whose through-entry lies on the path. Its frontier then lies on it too: an
-// accepted cut covers the path up to its through-entry.
-func (r rows) activeCut(n, seq uint64, path Path) (*Cut, error) {
+// activeCut is, of the first n cuts accepted at or before seq whose anchor lies
+// on the path, the one that reaches furthest, and of equals the newest. The
+// frontier then lies on the path too: an accepted cut covers the path up to its
+// through-entry. On one path cuts only ever reach further, so that moving back
+// to it restores what it showed; where the path is the whole session, the
+// newest cut is the one.
+func (r rows) activeCut(n, entries, seq uint64, path Path) (*Cut, error) {
+	whole := len(path) == 1 && path[0] == (events.Range{First: 1, Last: entries})
+	var best *Cut
 	for ; n > 0; n-- {
 		var c Cut
 		if err := r.must(RowCut, n, &c); err != nil {
 			return nil, err
 		}
-		if c.Seq <= seq && path.Contains(c.anchor()) {
-			return &c, nil
+		if c.Seq > seq || !path.Contains(c.anchor()) {
+			continue
+		}
+		if best == nil || c.Through > best.Through {
+			best = &c
+		}
+		if whole {
+			break
 		}
 	}
-	return nil, nil
+	return best, nil
 }
 
 // anchor is the entry that must be on a path for the cut to hold there: the

@@ -13,6 +13,11 @@ type Group struct {
 	Late bool
 }
 
+// maxReach is how many entries apart a call and its result may stand in one
+// group. Further apart they are told apart: an id that was never answered and
+// is used again much later must not tie everything between into one group.
+const maxReach = 256
+
 // Groups cuts consecutive path entries into whole tool groups. A result pairs
 // with the nearest unanswered call of its id before it, or, where it arrived
 // early, with the first one behind it; an id used again later is a new call.
@@ -33,7 +38,7 @@ func Groups(entries []Entry) []Group {
 	early := map[string][]int{}
 	for i, e := range entries {
 		for _, id := range e.Calls {
-			if q := early[id]; len(q) > 0 {
+			if q := early[id]; len(q) > 0 && i-q[0] <= maxReach {
 				join(q[0], i)
 				late[q[0]] = false
 				early[id] = q[1:]
@@ -42,7 +47,7 @@ func Groups(entries []Entry) []Group {
 			unanswered[id] = append(unanswered[id], i)
 		}
 		for _, id := range e.Results {
-			if q := unanswered[id]; len(q) > 0 {
+			if q := unanswered[id]; len(q) > 0 && i-q[len(q)-1] <= maxReach {
 				join(q[len(q)-1], i)
 				unanswered[id] = q[:len(q)-1]
 				continue

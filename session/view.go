@@ -172,7 +172,7 @@ func (q Reader) At(seq uint64) (State, error) {
 	if _, err = q.floor(RowConfig, seq, &s.Settings); err != nil {
 		return State{}, err
 	}
-	s.Cut, err = q.r.activeCut(h.Cuts, seq, s.Path)
+	s.Cut, err = q.r.activeCut(h.Cuts, s.Entries, seq, s.Path)
 	return s, err
 }
 
@@ -292,6 +292,7 @@ func (q Reader) fillNodes(v *View, s State) error {
 					v.Replaced = map[uint64]Node{}
 				}
 				v.Replaced[n] = *by
+				row = append(row, *by)
 			}
 		}
 		row = append(row, v.Frontier...)
