@@ -33,7 +33,7 @@ func tailStart(v *session.View, s events.Settings, clips clipSet) int {
 			break
 		}
 		for _, e := range v.Tail[g.Start:g.End] {
-			size += clips.tokens(&e)
+			size += tailTokens(clips.tokens(&e), s)
 		}
 		if start < len(v.Tail) && limit > 0 && size > limit {
 			break
@@ -41,6 +41,16 @@ func tailStart(v *session.View, s events.Settings, clips clipSet) int {
 		start = g.Start
 	}
 	return start
+}
+
+// tailTokens is what a turn counts against the tail's cap. One that no context
+// can show beside a pointer block will be clipped, and counts as it will then:
+// a single huge result does not push everything else out of the tail.
+func tailTokens(tokens int, s events.Settings) int {
+	if tokens > s.Budget()-s.Share(s.SummaryBudget) {
+		return s.Share(clipShare)
+	}
+	return tokens
 }
 
 // newestUser is the index of the newest turn in which the user speaks, -1 for none.

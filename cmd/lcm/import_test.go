@@ -33,6 +33,7 @@ func TestImportRealTranscripts(t *testing.T) {
 	} {
 		t.Run(want.file, func(t *testing.T) {
 			data := t.TempDir()
+			serve(t, data)
 			file := filepath.Join(dir, want.file)
 			first := lines[api.ImportReport](t, ok(t, data, "import", "--json", file))
 			got := total(first)

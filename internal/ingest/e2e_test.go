@@ -270,7 +270,7 @@ func TestImportEndToEnd(t *testing.T) {
 		line, _ := json.Marshal(map[string]string{"role": []string{"user", "assistant"}[i%2], "content": fmt.Sprint("turn ", i/7)})
 		file.Write(append(line, '\n'))
 	}
-	for round, want := range []ImportReport{{Appended: turns}, {Duplicates: turns}} {
+	for round, want := range []api.ImportReport{{Appended: turns}, {Duplicates: turns}} {
 		reports, err := Import(ctx, bytes.NewReader(file.Bytes()), ImportOptions{
 			Tenant: "t", File: "dir/chat.jsonl", Measures: quickMeasures, Bury: n.log.Bury,
 		}, n.svc)

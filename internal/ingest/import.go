@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,6 +20,10 @@ import (
 // importBatch is how many writes one append carries: what fits an atomic batch
 // beside the settings of a new session.
 const importBatch = 999
+
+// maxProblems is how many refused records a report spells out; the dead letters
+// have them all.
+const maxProblems = 10
 
 // importBytes ends a batch early, source bytes: an append is one request, also
 // over HTTP.
@@ -41,38 +46,18 @@ type ImportOptions struct {
 	// Measures count and describe; nil functions are the engine's own.
 	Measures Measures
 	// Progress is called now and then, from one goroutine; nil = nobody.
-	Progress func(ImportProgress)
+	Progress func(api.ImportProgress)
 	// Bury keeps refused lines; nil = they are only counted.
 	Bury func(ctx context.Context, d api.DeadLetter) error
 	// Clock stamps dead letters; nil = time.Now.
 	Clock func() time.Time
 }
 
-// ImportProgress is how far an import is.
-type ImportProgress struct {
-	File                                  string
-	Line                                  int // of the last item that was answered
-	Turns, Appended, Duplicates, Rejected int
-}
-
-// ImportReport is what `lcm import` prints for each session of a file.
-type ImportReport struct {
-	File       string          `json:"file"`
-	Session    string          `json:"session"`
-	Format     string          `json:"format"`
-	Turns      int             `json:"turns"`      // read
-	Appended   int             `json:"appended"`   // new
-	Duplicates int             `json:"duplicates"` // known
-	Rejected   int             `json:"rejected"`   // unreadable, in conflict, or too large
-	Skipped    map[string]int  `json:"skipped"`    // records that are not turns, by kind
-	Token      events.Position `json:"token"`
-}
-
 // Import reads a transcript and appends it. Reading, preparing and appending
 // run side by side; the order of the source is kept. Importing the same source
 // again appends nothing. The error is about the whole import; the reports say
 // how far it came.
-func Import(ctx context.Context, r io.Reader, o ImportOptions, a Appender) ([]ImportReport, error) {
+func Import(ctx context.Context, r io.Reader, o ImportOptions, a Appender) ([]api.ImportReport, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -83,16 +68,28 @@ func Import(ctx context.Context, r io.Reader, o ImportOptions, a Appender) ([]Im
 	if err := (events.Ref{Tenant: o.Tenant, Session: "x"}).Validate(); err != nil {
 		return nil, problem.New(problem.Invalid, "%w", err)
 	}
-	im := &importer{o: o, a: a, bySession: map[string]*sessionImport{}}
+	im := &importer{o: o, a: a, bySession: map[string]*sessionImport{}, read: new(atomic.Int64)}
 	g, gctx := errgroup.WithContext(ctx)
 	blocks := make(chan *block, 4)
 	g.Go(func() error {
 		defer close(blocks)
-		return newReader(o).read(gctx, r, blocks)
+		return newReader(o).read(gctx, counted{r, im.read}, blocks)
 	})
 	g.Go(func() error { return im.consume(gctx, blocks) })
 	err := g.Wait()
 	return im.reports(), err
+}
+
+// counted counts what is read of a source.
+type counted struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // baseName of the sessions of a file.
@@ -113,12 +110,14 @@ type importer struct {
 	a         Appender
 	bySession map[string]*sessionImport
 	order     []*sessionImport
-	progress  ImportProgress
+	progress  api.ImportProgress
+	read      *atomic.Int64 // bytes of the source
 }
 
 // sessionImport is one session of the file.
 type sessionImport struct {
-	report   ImportReport
+	report   api.ImportReport
+	token    events.Position
 	settings *events.Settings
 	pending  []source
 	bytes    int
@@ -159,7 +158,7 @@ func (im *importer) session(it *readItem) *sessionImport {
 	if s != nil {
 		return s
 	}
-	s = &sessionImport{report: ImportReport{
+	s = &sessionImport{report: api.ImportReport{
 		File: im.o.File, Session: it.session, Format: string(im.o.Format), Skipped: map[string]int{},
 	}, settings: im.o.Settings}
 	if it.parent != "" {
@@ -234,16 +233,16 @@ func (im *importer) flush(ctx context.Context, s *sessionImport) error {
 			}
 		case isTurn && w.Duplicate:
 			s.report.Duplicates++
-			im.progress.Duplicates++
 		case isTurn:
 			s.report.Appended++
-			im.progress.Appended++
+		case !w.Duplicate:
+			s.report.Facts++
 		}
 	}
-	if reply.Token.Seq > s.report.Token.Seq {
-		s.report.Token = reply.Token
+	if reply.Token.Seq > s.token.Seq {
+		s.token, s.report.Token = reply.Token, reply.Token.String()
 	}
-	im.progress.File, im.progress.Line = im.o.File, page[len(page)-1].item.Line
+	im.progress.Bytes = im.read.Load()
 	if im.o.Progress != nil {
 		im.o.Progress(im.progress)
 	}
@@ -253,7 +252,9 @@ func (im *importer) flush(ctx context.Context, s *sessionImport) error {
 // refuse counts and buries an item.
 func (im *importer) refuse(ctx context.Context, s *sessionImport, it transcript.Item, reason string) error {
 	s.report.Rejected++
-	im.progress.Rejected++
+	if len(s.report.Problems) < maxProblems {
+		s.report.Problems = append(s.report.Problems, fmt.Sprintf("line %d: %s", it.Line, reason))
+	}
 	if im.o.Bury == nil {
 		return nil
 	}
@@ -266,8 +267,8 @@ func (im *importer) refuse(ctx context.Context, s *sessionImport, it transcript.
 	return nil
 }
 
-func (im *importer) reports() []ImportReport {
-	out := make([]ImportReport, len(im.order))
+func (im *importer) reports() []api.ImportReport {
+	out := make([]api.ImportReport, len(im.order))
 	for i, s := range im.order {
 		out[i] = s.report
 	}

@@ -15,7 +15,7 @@ import (
 	"lcm/transcript"
 )
 
-func (w *world) importText(t *testing.T, text string, o ImportOptions) []ImportReport {
+func (w *world) importText(t *testing.T, text string, o ImportOptions) []api.ImportReport {
 	t.Helper()
 	o.Tenant, o.Measures, o.Bury = "t", quickMeasures, w.log.Bury
 	r, err := Import(context.Background(), strings.NewReader(text), o, w.svc)
@@ -25,7 +25,7 @@ func (w *world) importText(t *testing.T, text string, o ImportOptions) []ImportR
 	return r
 }
 
-var noToken = cmpopts.IgnoreFields(ImportReport{}, "Token", "Format", "File")
+var noToken = cmpopts.IgnoreFields(api.ImportReport{}, "Token", "Format", "File", "Problems", "Facts")
 
 func TestImportSidechainsAndSkips(t *testing.T) {
 	w := start(t)
@@ -41,7 +41,7 @@ func TestImportSidechainsAndSkips(t *testing.T) {
 		`not json`,
 	}, "\n")
 	got := w.importText(t, text, ImportOptions{File: "x/main.jsonl", Format: transcript.ClaudeCode})
-	want := []ImportReport{
+	want := []api.ImportReport{
 		{Session: "main", Turns: 2, Appended: 2, Rejected: 1, Skipped: map[string]int{"progress": 1}},
 		{Session: "main/u2", Turns: 2, Appended: 2, Skipped: map[string]int{}},
 	}
@@ -72,7 +72,7 @@ func TestImportConversations(t *testing.T) {
 	text := `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}
 {"messages":[{"role":"user","content":"a"}]}
 `
-	names := func(r []ImportReport) (out []string) {
+	names := func(r []api.ImportReport) (out []string) {
 		for _, s := range r {
 			out = append(out, s.Session)
 		}

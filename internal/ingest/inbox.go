@@ -124,6 +124,27 @@ func writesOf(src []source) []api.Write {
 	return out
 }
 
+// Parse turns a request's body into writes, in order; records that it cannot
+// read are answered as refused. Records that are not turns are left out.
+func Parse(body []byte, format string) (writes []api.Write, refused []api.Written, err error) {
+	items, err := transcript.ParseBody(body, transcript.Options{Format: transcript.Format(format)})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, it := range items {
+		switch {
+		case it.Kind == transcript.KindSkip:
+		case it.Kind == transcript.KindReject:
+			refused = append(refused, api.Written{Error: fmt.Sprintf("record %d: %s", max(it.Line, it.Index), it.Reason), Code: string(problem.Invalid)})
+		case it.Conversation != "":
+			refused = append(refused, api.Written{Error: fmt.Sprintf("record %d belongs to another conversation of the body: import it as a file", it.Line), Code: string(problem.Invalid)})
+		default:
+			writes = append(writes, writeOf(it))
+		}
+	}
+	return writes, refused, nil
+}
+
 // parented are the settings of a sidechain's session, nil for any other.
 func parented(defaults events.Settings, session, conversation string) *events.Settings {
 	if len(conversation) == 0 || conversation[0] != '/' {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/problem"
 	"lcm/transcript"
 )
 
@@ -69,7 +71,7 @@ func (r *reader) read(ctx context.Context, src io.Reader, blocks chan<- *block) 
 			if serr := r.send(ctx, b, blocks); serr != nil {
 				return serr
 			}
-			return fmt.Errorf("%s: %w", r.o.File, err)
+			return unreadable(r.o.File, err)
 		}
 		b.items = append(b.items, r.item(it))
 		b.bytes += len(it.Source)
@@ -81,6 +83,15 @@ func (r *reader) read(ctx context.Context, src io.Reader, blocks chan<- *block) 
 		}
 	}
 	return r.send(ctx, b, blocks)
+}
+
+// unreadable says why a whole source cannot be read.
+func unreadable(file string, err error) error {
+	p := problem.New(problem.Invalid, "%s: %w", file, err)
+	if errors.Is(err, transcript.ErrUnknownFormat) {
+		return p.WithHint("name the format with --format")
+	}
+	return p
 }
 
 func newBlock() *block { return &block{ready: make(chan struct{})} }

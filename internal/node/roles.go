@@ -122,12 +122,13 @@ func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser) error {
 	cfg.DefaultTenant = n.cfg.Tenant
 	var err error
 	n.tools, err = toolsvc.New(cfg, toolsvc.Deps{
-		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: parseShim,
+		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: ingest.Parse,
 		Import: func(ctx context.Context, src io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
-			return importShim(ingest.Import(ctx, src, ingest.ImportOptions{
+			settings := n.cfg.Session.Settings()
+			return ingest.Import(ctx, src, ingest.ImportOptions{
 				Tenant: in.Tenant, Session: in.Session, Format: transcript.Format(in.Format), File: in.File,
-				Progress: func(p ingest.ImportProgress) { progress(api.ImportProgress{Turns: p.Turns}) }, Bury: n.log.Bury,
-			}, w))
+				Settings: &settings, Progress: progress, Bury: n.log.Bury,
+			}, w)
 		},
 	})
 	if err != nil {

@@ -4,29 +4,8 @@ import (
 	"context"
 
 	"lcm/internal/api"
-	"lcm/internal/ingest"
 	"lcm/internal/projector"
-	"lcm/transcript"
 )
-
-func importShim(rs []ingest.ImportReport, err error) ([]api.ImportReport, error) {
-	var out []api.ImportReport
-	for _, r := range rs {
-		out = append(out, api.ImportReport{File: r.File, Session: r.Session, Format: r.Format, Turns: r.Turns, Appended: r.Appended, Duplicates: r.Duplicates, Rejected: r.Rejected, Skipped: r.Skipped, Token: r.Token.String()})
-	}
-	return out, err
-}
-
-func parseShim(body []byte, format string) (ws []api.Write, refused []api.Written, err error) {
-	items, err := transcript.ParseBody(body, transcript.Options{Format: transcript.Format(format)})
-	for _, it := range items {
-		if it.Kind == transcript.KindTurn {
-			ws = append(ws, api.Write{Turn: &api.Turn{Turn: *it.Turn, ParentID: it.ParentID}})
-		}
-	}
-	return ws, nil, err
-}
-
 
 // TEMPORARY until the projector returns pointers.
 type shim struct{ *projector.Service }

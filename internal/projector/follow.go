@@ -114,7 +114,7 @@ func (s *Service) pump(ctx context.Context, a *applier, ahead <-chan []item, unt
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		items = s.gather(items, ahead)
+		items = upTo(s.gather(items, ahead), until)
 		for len(items) > 0 {
 			n := s.fits(items)
 			if err := checkGap(a, items[:n]); err != nil {
@@ -132,6 +132,14 @@ func (s *Service) pump(ctx context.Context, a *applier, ahead <-chan []item, unt
 			return errReached
 		}
 	}
+}
+
+// upTo leaves out what stands behind a position, 0 = nothing.
+func upTo(items []item, until uint64) []item {
+	for until > 0 && len(items) > 0 && items[len(items)-1].record.Seq > until {
+		items = items[:len(items)-1]
+	}
+	return items
 }
 
 // gather adds what is decoded already, without waiting.
@@ -175,7 +183,10 @@ func (s *Service) heal(ctx context.Context, old *applier) (*applier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.install(ctx, old, next)
+	if err := s.follow(ctx, next, old.at.Seq, nil); err != nil {
+		return nil, errors.Join(err, next.store.Close())
+	}
+	return s.install(next)
 }
 
 // replay makes a fresh store beside the one in use and fills it up to the
@@ -204,12 +215,34 @@ func (s *Service) fill(ctx context.Context, fresh api.Store) (*applier, error) {
 	return a, s.follow(ctx, a, last, nil)
 }
 
-// install brings next up to the store in use and puts it in its place.
-// Nothing follows into old meanwhile.
-func (s *Service) install(ctx context.Context, old, next *applier) (*applier, error) {
+// level brings both stores to one position, whichever is ahead, and answers
+// the digest of the old one there, "" where it is too damaged to have one.
+// Nothing else follows into old meanwhile.
+func (s *Service) level(ctx context.Context, old, next *applier) (digest string, err error) {
 	if err := s.follow(ctx, next, old.at.Seq, nil); err != nil {
-		return old, errors.Join(err, next.store.Close())
+		return "", err
 	}
+	err = s.follow(ctx, old, next.at.Seq, s.applied.set)
+	if err == nil {
+		digest, err = digestOf(old.store)
+	}
+	if storeDamaged(err) || damage(err) {
+		s.log.Error("the store that is replaced has no digest", "err", err)
+		return "", nil
+	}
+	return digest, err
+}
+
+func digestOf(store api.Store) (digest string, err error) {
+	err = store.View(func(tx api.StoreTx) error {
+		digest, err = tx.Digest()
+		return err
+	})
+	return digest, err
+}
+
+// install puts next in the place of the store in use.
+func (s *Service) install(next *applier) (*applier, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.store.Close(); err != nil {

@@ -166,7 +166,8 @@ func (g *grep) scan(ctx context.Context) error {
 		err = g.evaluate(ctx, rowCandidates(rows))
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return g.ranOut(reached, rows)
+			g.ranOut(reached, rows)
+			return nil
 		case err != nil:
 			return err
 		case len(rows) > 0:
@@ -175,17 +176,20 @@ func (g *grep) scan(ctx context.Context) error {
 	}
 }
 
-// ranOut says how far a scan came, and lets the caller go on from there.
-func (g *grep) ranOut(reached uint64, rows []api.FeedRow) error {
-	if reached == 0 && len(rows) > 0 {
+// ranOut says how far a scan came, and lets the caller go on from there: from
+// where this page began if nothing of it was finished.
+func (g *grep) ranOut(reached uint64, rows []api.FeedRow) {
+	key := api.DocID(reached, api.KindFile, 0) // the least key there
+	if reached == 0 {
 		reached = rows[0].Seq + 1
+		if key = g.q.after; key == "" {
+			key = api.DocID(reached, api.KindFile, 0)
+		}
 	}
 	g.notSearched("time ran out: what is older than position %d was not searched; narrow the search, or go on with the cursor", reached)
 	if !g.full {
-		g.full, g.partial = true, true
-		g.last = api.DocID(reached, api.KindFile, 0) // the least key there
+		g.full, g.partial, g.last = true, true, key
 	}
-	return nil
 }
 
 // rowSource lists the next rows to look into, newest first; nil is the end. An

@@ -123,7 +123,8 @@ func (s *Service) recover(ctx context.Context, cause error, failures int) error 
 	case s.rebuilding.TryLock():
 		defer s.rebuilding.Unlock()
 		s.log.Error("store damaged, rebuilding from the log", "err", cause)
-		return s.rebuildStore(ctx)
+		_, _, err := s.rebuildStore(ctx)
+		return err
 	}
 	return nil // or a rebuild is running
 }
@@ -334,13 +335,11 @@ func fileBody(t *events.TurnAppended, f events.File) (string, error) {
 	if f.Block < 0 || f.Block >= len(blocks) {
 		return "", problem.New(problem.Damaged, "file %s stands in block %d of a turn of %d blocks", f.ID, f.Block, len(blocks))
 	}
-	b := blocks[f.Block]
-	for _, body := range []string{b.Text, events.DeriveText(b.Content), events.DeriveText([]events.Block{b})} {
-		if events.HashBytes([]byte(body)) == f.ID {
-			return body, nil
-		}
+	body := events.DeriveText(blocks[f.Block : f.Block+1])
+	if events.HashBytes([]byte(body)) == f.ID {
+		return body, nil
 	}
-	return "", problem.New(problem.Damaged, "no text of block %d has the hash of file %s", f.Block, f.ID)
+	return "", problem.New(problem.Damaged, "the text of block %d has another hash than file %s", f.Block, f.ID)
 }
 
 // turnOf decodes a turn's payload, fetching it from the log where the rows do

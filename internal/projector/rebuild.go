@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"lcm/events"
@@ -28,7 +29,8 @@ func (s *Service) Rebuild(ctx context.Context, q api.RebuildRequest) (api.Rebuil
 	start := time.Now()
 	s.log.Info("rebuild started", "store", q.Store, "index", q.Index)
 	if q.Store {
-		if err := s.rebuildStore(ctx); err != nil {
+		var err error
+		if out.Live, out.Digest, err = s.rebuildStore(ctx); err != nil {
 			return out, err
 		}
 	}
@@ -43,7 +45,10 @@ func (s *Service) Rebuild(ctx context.Context, q api.RebuildRequest) (api.Rebuil
 			return err
 		}
 		out.Events, out.Turns, out.Nodes = c.Events, c.Entries, c.Nodes
-		out.Digest, err = tx.Digest()
+		if !q.Store {
+			out.Digest, err = tx.Digest()
+			out.Live = out.Digest
+		}
 		return err
 	})
 	out.Seconds = time.Since(start).Seconds()
@@ -51,24 +56,32 @@ func (s *Service) Rebuild(ctx context.Context, q api.RebuildRequest) (api.Rebuil
 	return out, err
 }
 
-func (s *Service) rebuildStore(ctx context.Context) error {
+// rebuildStore replaces the store. It answers the digests of the old and the
+// new one at the position of the change.
+func (s *Service) rebuildStore(ctx context.Context) (live, digest string, err error) {
 	next, err := s.replay(ctx)
 	if err != nil {
-		return err
+		return "", "", err
 	}
 	w := swap{done: make(chan error, 1), run: func(ctx context.Context, old *applier) (*applier, error) {
-		return s.install(ctx, old, next)
+		var err error
+		if live, err = s.level(ctx, old, next); err == nil {
+			digest, err = digestOf(next.store)
+		}
+		if err != nil {
+			return old, errors.Join(err, next.store.Close())
+		}
+		return s.install(next)
 	}}
 	select {
 	case s.swaps <- w:
+		err = <-w.done // the loop always answers: it is bound to its own context
 	case <-s.ended:
-		_ = next.store.Close()
-		return errClosed()
+		err = errors.Join(errClosed(), next.store.Close())
 	case <-ctx.Done():
-		_ = next.store.Close()
-		return ctx.Err()
+		err = errors.Join(ctx.Err(), next.store.Close())
 	}
-	return <-w.done // the loop always answers: it is bound to its own context
+	return live, digest, err
 }
 
 // rebuildIndex drops the index and waits until it has all rows again.

@@ -103,7 +103,7 @@ func TestLiveEqualsRebuild(t *testing.T) {
 	}
 	r, err := f.Rebuild(within(t), api.RebuildRequest{})
 	must(t, err)
-	if r.Digest != live || r.Turns == 0 || r.Events != f.end().Seq {
+	if r.Digest != live || r.Live != live || r.Turns == 0 || r.Events != f.end().Seq {
 		t.Errorf("rebuild: %+v, want digest %s", r, live)
 	}
 	f.healthy()
@@ -137,8 +137,11 @@ func TestRebuildWhileEventsArrive(t *testing.T) {
 		}
 	}()
 	for range 3 {
-		_, err := f.Rebuild(within(t), api.RebuildRequest{Store: true})
+		r, err := f.Rebuild(within(t), api.RebuildRequest{Store: true})
 		must(t, err)
+		if r.Live != r.Digest || r.Digest == "" {
+			t.Errorf("rebuild while events arrive: %+v", r)
+		}
 		if _, err := f.View(within(t), api.ViewRequest{Ref: ref("one")}); err != nil {
 			t.Errorf("read during a rebuild: %v", err)
 		}

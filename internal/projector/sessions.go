@@ -119,10 +119,11 @@ func (s *Service) Resolve(ctx context.Context, q api.ResolveRequest) (api.Resolv
 			return out, err
 		}
 		out.Seq = seq
-		return out, s.read(ctx, token, func(tx api.StoreTx, _ events.Position) error {
+		err = s.read(ctx, token, func(tx api.StoreTx, _ events.Position) error {
 			_, err := s.reader(tx, q.Ref)
 			return err
 		})
+		return out, err
 	}
 	if rest, ok := strings.CutPrefix(text, "e"); ok {
 		n, err := strconv.ParseUint(rest, 10, 64)
@@ -144,7 +145,7 @@ func badPosition(at string) error {
 
 func (s *Service) resolveEntry(ctx context.Context, q api.ResolveRequest, n uint64) (api.ResolveReply, error) {
 	var out api.ResolveReply
-	return out, s.read(ctx, q.Token, func(tx api.StoreTx, _ events.Position) error {
+	err := s.read(ctx, q.Token, func(tx api.StoreTx, _ events.Position) error {
 		r, err := s.reader(tx, q.Ref)
 		if err != nil {
 			return err
@@ -160,6 +161,7 @@ func (s *Service) resolveEntry(ctx context.Context, q api.ResolveRequest, n uint
 		out.Seq = e.Seq
 		return err
 	})
+	return out, err
 }
 
 // resolveTime finds the last event of the session at or before a time.

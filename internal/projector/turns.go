@@ -64,7 +64,8 @@ func (s *Service) Turns(ctx context.Context, q api.TurnsRequest) (api.TurnsReply
 	if err != nil {
 		return out, err
 	}
-	return out, s.fillTurns(ctx, &out, p, path)
+	err = s.fillTurns(ctx, &out, p, path)
+	return out, err
 }
 
 // fillTurns fetches what only the log has and cuts the page where it is full.

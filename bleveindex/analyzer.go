@@ -1,0 +1,82 @@
+package bleveindex
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/blevesearch/bleve/v2/analysis"
+	"github.com/blevesearch/bleve/v2/analysis/analyzer/keyword"
+	"github.com/blevesearch/bleve/v2/mapping"
+	"github.com/blevesearch/bleve/v2/registry"
+	index "github.com/blevesearch/bleve_index_api"
+)
+
+// codeAnalyzer is the name of the analyzer in the registry and the mapping.
+const codeAnalyzer = "lcm_code"
+
+// register makes the analyzer known to Bleve, once; it must come before any
+// index is opened.
+var register = sync.OnceValue(func() error {
+	return registry.RegisterAnalyzer(codeAnalyzer, func(map[string]any, *registry.Cache) (analysis.Analyzer, error) {
+		return analyzer{}, nil
+	})
+})
+
+// analyzer implements analysis.Analyzer.
+type analyzer struct{}
+
+// Analyze implements analysis.Analyzer.
+func (analyzer) Analyze(input []byte) analysis.TokenStream {
+	text := string(input)
+	out := make(analysis.TokenStream, 0, len(text)/5+1)
+	tokenize(text, func(t token) {
+		out = append(out, &analysis.Token{
+			Term: []byte(t.term), Start: t.start, End: t.end, Position: t.pos, Type: analysis.AlphaNumeric,
+		})
+	})
+	return out
+}
+
+// The fields of a document.
+const (
+	fieldText    = "text"
+	fieldTenant  = "tenant"
+	fieldSession = "session"
+	fieldRole    = "role"
+	fieldKind    = "kind"
+	fieldDepth   = "depth"
+	fieldTime    = "time"
+)
+
+// newMapping is static: fields that are not named here are not indexed.
+func newMapping() (mapping.IndexMapping, error) {
+	if err := register(); err != nil {
+		return nil, fmt.Errorf("register analyzer: %w", err)
+	}
+	text := mapping.NewTextFieldMapping()
+	text.Analyzer = codeAnalyzer
+	text.Store, text.DocValues, text.IncludeInAll = false, false, false
+	text.IncludeTermVectors = true
+
+	number := mapping.NewNumericFieldMapping()
+	number.Store, number.DocValues, number.IncludeInAll = false, false, false
+
+	doc := mapping.NewDocumentStaticMapping()
+	doc.AddFieldMappingsAt(fieldText, text)
+	doc.AddFieldMappingsAt(fieldTime, number)
+	for _, name := range []string{fieldTenant, fieldSession, fieldRole, fieldKind, fieldDepth} {
+		word := mapping.NewTextFieldMapping()
+		word.Analyzer = keyword.Name
+		word.Store, word.DocValues, word.IncludeInAll, word.IncludeTermVectors = false, false, false, false
+		word.SkipFreqNorm = true
+		doc.AddFieldMappingsAt(name, word)
+	}
+	doc.AddSubDocumentMapping("_all", mapping.NewDocumentDisabledMapping())
+
+	m := mapping.NewIndexMapping()
+	m.DefaultMapping = doc
+	m.DefaultAnalyzer = codeAnalyzer
+	m.StoreDynamic, m.IndexDynamic, m.DocValuesDynamic = false, false, false
+	m.ScoringModel = index.BM25Scoring
+	return m, m.Validate()
+}

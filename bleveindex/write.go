@@ -1,0 +1,138 @@
+package bleveindex
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"lcm/internal/api"
+)
+
+// Doc is a document to index.
+type Doc = api.IndexDoc
+
+// document is what the mapping sees.
+type document struct {
+	Text    string  `json:"text"`
+	Tenant  string  `json:"tenant"`
+	Session string  `json:"session"`
+	Role    string  `json:"role"`
+	Kind    string  `json:"kind"`
+	Depth   string  `json:"depth"`
+	Time    float64 `json:"time"`
+}
+
+// Apply implements api.IndexWriter: the documents and the position become
+// durable in one batch.
+func (x *Index) Apply(docs []Doc, upto uint64) error {
+	if err := x.health(); err != nil {
+		return err
+	}
+	x.mu.Lock()
+	next := x.state
+	x.mu.Unlock()
+	if upto < next.Upto {
+		return fmt.Errorf("index %s: position %d after %d", x.dir, upto, next.Upto)
+	}
+	next.Upto = upto
+	err := x.guarded(func() error {
+		b := x.idx.NewBatch()
+		for _, d := range docs {
+			err := b.Index(api.DocID(d.Seq, d.Kind, d.Part), document{
+				Text: d.Text, Tenant: d.Ref.Tenant, Session: d.Ref.Session, Role: d.Role,
+				Kind: d.Kind, Depth: strconv.Itoa(d.Depth), Time: float64(d.Time.UnixMilli()),
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if err := x.putState(b, next); err != nil {
+			return err
+		}
+		return x.idx.Batch(b)
+	})
+	if err == nil {
+		err = x.health()
+	}
+	if err != nil {
+		return x.failure(err)
+	}
+	x.mu.Lock()
+	x.state = next
+	x.mu.Unlock()
+	return nil
+}
+
+// failure of a write: the directory cannot be trusted with more.
+func (x *Index) failure(err error) error {
+	return damaged("index %s: %v", x.dir, err)
+}
+
+// Checkpoint implements api.IndexWriter.
+func (x *Index) Checkpoint() (upto uint64, epoch string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.state.Upto, x.state.Epoch
+}
+
+// Docs implements api.Index.
+func (x *Index) Docs() (n uint64, err error) {
+	err = x.guarded(func() error {
+		n, err = x.idx.DocCount()
+		return err
+	})
+	return n, err
+}
+
+// SizeBytes of the directory.
+func (x *Index) SizeBytes() int64 {
+	var n int64
+	_ = filepath.WalkDir(x.dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil //nolint:nilerr // files come and go while we look
+		}
+		if info, err := d.Info(); err == nil {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
+}
+
+// Files opens and replaces the index in Dir. It implements api.Indexes.
+type Files struct {
+	Dir     string
+	Options Options // Epoch is the caller's
+}
+
+var _ api.Indexes = Files{}
+
+// Open implements api.Indexes.
+func (f Files) Open(epoch string) (api.Index, error) {
+	o := f.Options
+	o.Epoch = epoch
+	x, err := Open(f.Dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// Create implements api.Indexes. The old directory is renamed first, so that
+// a crash in between leaves no half-deleted index behind.
+func (f Files) Create(epoch string) (api.Index, error) {
+	old := f.Dir + ".old"
+	if err := Remove(old); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(f.Dir, old); err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("index: %w", err)
+	}
+	x, err := f.Open(epoch)
+	if err != nil {
+		return nil, err
+	}
+	return x, Remove(old)
+}

@@ -1,0 +1,51 @@
+package boltstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"lcm/internal/problem"
+)
+
+// damaged makes an error that is both ErrDamaged and problem.Damaged.
+func damaged(format string, a ...any) error {
+	return problem.New(problem.Damaged, "%w", damage{fmt.Sprintf(format, a...)}).
+		WithHint("run `lcm rebuild --store`")
+}
+
+type damage struct{ text string }
+
+func (d damage) Error() string        { return d.text }
+func (d damage) Is(target error) bool { return target == ErrDamaged }
+
+// guard turns a panic of bbolt, and a fault on its memory map, into ErrDamaged.
+// Use it around calls of bbolt only, so that no fault of the caller hides in
+// it: `defer guard(&err)()`.
+func guard(err *error) func() {
+	old := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(old)
+		if p := recover(); p != nil {
+			*err = damaged("a page of the store cannot be read: %v", p)
+		}
+	}
+}
+
+// MoveAside renames a damaged file, so that nothing is lost, and returns its
+// new name: path.damaged-1, -2, …
+func MoveAside(path string) (string, error) {
+	for i := 1; ; i++ {
+		to := fmt.Sprintf("%s.damaged-%d", path, i)
+		if _, err := os.Lstat(to); err == nil {
+			continue
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return "", fmt.Errorf("move store aside: %w", err)
+		}
+		if err := os.Rename(path, to); err != nil {
+			return "", fmt.Errorf("move store aside: %w", err)
+		}
+		return to, nil
+	}
+}
