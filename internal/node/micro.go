@@ -48,7 +48,7 @@ func (n *Node) serveReads(partitions []int) {
 		}
 	}
 	n.endpoint("lcm-projector", func(o natsmicro.Options) (*natsmicro.Server, error) {
-		return natsmicro.ServeReads(n.conn, partitions, shim{n.projector}, o)
+		return natsmicro.ServeReads(n.conn, partitions, n.projector, o)
 	})
 }
 

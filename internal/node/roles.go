@@ -77,7 +77,7 @@ func (n *Node) openReads() (reads, error) {
 	}
 	n.add("projector", n.projector.Run)
 	n.serveReads(parts)
-	return shim{n.projector}, nil
+	return n.projector, nil
 }
 
 func (n *Node) openWrites(r reads) (toolsvc.Writes, error) {

@@ -21,8 +21,8 @@ const (
 
 // Doctor checks everything and changes nothing, unless Repair is set: then
 // what is damaged is made anew, and checked again.
-func (s *Service) Doctor(ctx context.Context, q api.DoctorRequest) (api.DoctorReply, error) {
-	var out api.DoctorReply
+func (s *Service) Doctor(ctx context.Context, q api.DoctorRequest) (*api.DoctorReply, error) {
+	out := &api.DoctorReply{}
 	if _, err := s.Wait(ctx, events.Position{}); err != nil {
 		return out, err
 	}

@@ -191,8 +191,8 @@ func (s *Service) prepare(q *query) error {
 }
 
 // Grep searches turns, summaries and files.
-func (s *Service) Grep(ctx context.Context, r api.GrepRequest) (api.GrepReply, error) {
-	out := api.GrepReply{Hits: []api.Hit{}, NotSearched: []string{}}
+func (s *Service) Grep(ctx context.Context, r api.GrepRequest) (*api.GrepReply, error) {
+	out := &api.GrepReply{Hits: []api.Hit{}, NotSearched: []string{}}
 	q, err := newQuery(r)
 	if err != nil {
 		return out, err
@@ -203,7 +203,7 @@ func (s *Service) Grep(ctx context.Context, r api.GrepRequest) (api.GrepReply, e
 	if err := s.prepare(q); err != nil {
 		return out, err
 	}
-	g := &grep{s: s, q: q, out: &out, bound: out.Watermark.Seq, scopes: newScopes(q), skip: q.skip, seen: map[string]bool{}}
+	g := &grep{s: s, q: q, out: out, bound: out.Watermark.Seq, scopes: newScopes(q), skip: q.skip, seen: map[string]bool{}}
 	if q.resumed != nil { // the pages of one search see one state
 		g.bound = min(g.bound, q.resumed.Seq)
 	}

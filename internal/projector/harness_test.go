@@ -134,7 +134,7 @@ func (f *fixture) awaitIndex() {
 	}
 }
 
-func (f *fixture) grep(r api.GrepRequest) api.GrepReply {
+func (f *fixture) grep(r api.GrepRequest) *api.GrepReply {
 	f.t.Helper()
 	if r.Tenant == "" {
 		r.Tenant = "acme"
@@ -144,7 +144,7 @@ func (f *fixture) grep(r api.GrepRequest) api.GrepReply {
 	return out
 }
 
-func places(r api.GrepReply) (out []string) {
+func places(r *api.GrepReply) (out []string) {
 	for _, h := range r.Hits {
 		p := h.Session + "/" + h.Entry + h.Node
 		if h.Kind == api.KindFile {

@@ -118,8 +118,8 @@ func (s *Service) reach(ctx context.Context, token events.Position, at uint64) (
 
 // Lookup answers what is known of ids and calls, and where the lanes stand. An
 // unknown session has the zero head.
-func (s *Service) Lookup(ctx context.Context, q api.LookupRequest) (api.LookupReply, error) {
-	out := api.LookupReply{Known: map[string]api.Known{}, Calls: map[string]events.Block{}, Compactions: map[string]uint64{}}
+func (s *Service) Lookup(ctx context.Context, q api.LookupRequest) (*api.LookupReply, error) {
+	out := &api.LookupReply{Known: map[string]api.Known{}, Calls: map[string]events.Block{}, Compactions: map[string]uint64{}}
 	if err := q.Ref.Validate(); err != nil {
 		return out, problem.New(problem.Invalid, "%w", err)
 	}
@@ -130,7 +130,7 @@ func (s *Service) Lookup(ctx context.Context, q api.LookupRequest) (api.LookupRe
 		if err != nil {
 			return err
 		}
-		l := lookup{rows: rows, r: session.NewReader(rows), out: &out}
+		l := lookup{rows: rows, r: session.NewReader(rows), out: out}
 		if out.Head, err = l.r.Head(); err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 // follows live, while the service goes on. The rows are filled beside the old
 // ones, which answer until the new ones have caught up; the index is dropped
 // and filled from the rows, and answers say meanwhile how far it is behind.
-func (s *Service) Rebuild(ctx context.Context, q api.RebuildRequest) (api.RebuildReply, error) {
-	var out api.RebuildReply
+func (s *Service) Rebuild(ctx context.Context, q api.RebuildRequest) (*api.RebuildReply, error) {
+	out := &api.RebuildReply{}
 	if !q.Store && !q.Index {
 		q.Store, q.Index = true, true
 	}

@@ -21,8 +21,8 @@ func be64(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 func callKey(id string) []byte { return append([]byte("\x00call:"), id...) }
 
 // View answers what planning and rendering need of a session.
-func (s *Service) View(ctx context.Context, q api.ViewRequest) (api.ViewReply, error) {
-	var out api.ViewReply
+func (s *Service) View(ctx context.Context, q api.ViewRequest) (*api.ViewReply, error) {
+	out := &api.ViewReply{}
 	token, err := s.reach(ctx, q.Token, q.At)
 	if err != nil {
 		return out, err
@@ -49,8 +49,8 @@ const (
 )
 
 // Sessions lists sessions of a tenant by name.
-func (s *Service) Sessions(ctx context.Context, q api.SessionsRequest) (api.SessionsReply, error) {
-	out := api.SessionsReply{Sessions: []api.SessionRow{}}
+func (s *Service) Sessions(ctx context.Context, q api.SessionsRequest) (*api.SessionsReply, error) {
+	out := &api.SessionsReply{Sessions: []api.SessionRow{}}
 	limit := limitOf(q.Limit, defaultSessions, maxSessions)
 	err := s.read(ctx, q.Token, func(tx api.StoreTx, at events.Position) error {
 		out.Watermark = at
@@ -106,8 +106,8 @@ func regime(h session.Head) events.Regime {
 }
 
 // Resolve turns a position people write into a stream sequence.
-func (s *Service) Resolve(ctx context.Context, q api.ResolveRequest) (api.ResolveReply, error) {
-	var out api.ResolveReply
+func (s *Service) Resolve(ctx context.Context, q api.ResolveRequest) (*api.ResolveReply, error) {
+	out := &api.ResolveReply{}
 	text := strings.TrimSpace(q.At)
 	if rest, ok := strings.CutPrefix(text, "@"); ok {
 		seq, err := strconv.ParseUint(rest, 10, 64)
@@ -143,8 +143,8 @@ func badPosition(at string) error {
 	return problem.New(problem.Invalid, "position %q is none of e12, @4711 or an RFC 3339 time", at)
 }
 
-func (s *Service) resolveEntry(ctx context.Context, q api.ResolveRequest, n uint64) (api.ResolveReply, error) {
-	var out api.ResolveReply
+func (s *Service) resolveEntry(ctx context.Context, q api.ResolveRequest, n uint64) (*api.ResolveReply, error) {
+	out := &api.ResolveReply{}
 	err := s.read(ctx, q.Token, func(tx api.StoreTx, _ events.Position) error {
 		r, err := s.reader(tx, q.Ref)
 		if err != nil {
@@ -167,8 +167,8 @@ func (s *Service) resolveEntry(ctx context.Context, q api.ResolveRequest, n uint
 // resolveTime finds the last event of the session at or before a time.
 // Entries, nodes and cuts carry their times; the few moves, settings and
 // compactions between the two nearest of them are looked up in the log.
-func (s *Service) resolveTime(ctx context.Context, q api.ResolveRequest, t time.Time) (api.ResolveReply, error) {
-	var out api.ResolveReply
+func (s *Service) resolveTime(ctx context.Context, q api.ResolveRequest, t time.Time) (*api.ResolveReply, error) {
+	out := &api.ResolveReply{}
 	var between []uint64
 	err := s.read(ctx, q.Token, func(tx api.StoreTx, _ events.Position) error {
 		r, err := s.reader(tx, q.Ref)
@@ -279,8 +279,8 @@ func unstamped(rows session.Rows, after, before uint64) ([]uint64, error) {
 }
 
 // Status tells how far everything has got.
-func (s *Service) Status(ctx context.Context) (api.StatusReply, error) {
-	out := api.StatusReply{Epoch: s.deps.Log.Epoch(), Partitions: s.held()}
+func (s *Service) Status(ctx context.Context) (*api.StatusReply, error) {
+	out := &api.StatusReply{Epoch: s.deps.Log.Epoch(), Partitions: s.held()}
 	if _, err := s.Wait(ctx, events.Position{}); err != nil {
 		return out, err
 	}

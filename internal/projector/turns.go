@@ -38,8 +38,8 @@ func readEntry(r session.Reader, ref events.Ref, n uint64) (source, error) {
 }
 
 // Turns answers turns with their payloads, in entry order.
-func (s *Service) Turns(ctx context.Context, q api.TurnsRequest) (api.TurnsReply, error) {
-	out := api.TurnsReply{Turns: []api.StoredTurn{}}
+func (s *Service) Turns(ctx context.Context, q api.TurnsRequest) (*api.TurnsReply, error) {
+	out := &api.TurnsReply{Turns: []api.StoredTurn{}}
 	token, err := s.reach(ctx, q.Token, q.At)
 	if err != nil {
 		return out, err
@@ -64,7 +64,7 @@ func (s *Service) Turns(ctx context.Context, q api.TurnsRequest) (api.TurnsReply
 	if err != nil {
 		return out, err
 	}
-	err = s.fillTurns(ctx, &out, p, path)
+	err = s.fillTurns(ctx, out, p, path)
 	return out, err
 }
 
@@ -153,8 +153,8 @@ func (p *page) collect(r session.Reader, ref events.Ref, entries uint64) error {
 }
 
 // Node answers nodes with their place in the DAG.
-func (s *Service) Node(ctx context.Context, q api.NodeRequest) (api.NodeReply, error) {
-	out := api.NodeReply{Nodes: []api.StoredNode{}}
+func (s *Service) Node(ctx context.Context, q api.NodeRequest) (*api.NodeReply, error) {
+	out := &api.NodeReply{Nodes: []api.StoredNode{}}
 	token, err := s.reach(ctx, q.Token, q.At)
 	if err != nil {
 		return out, err
@@ -257,8 +257,8 @@ func storedNode(r session.Reader, n uint64, st session.State) (api.StoredNode, e
 }
 
 // File answers the newest body of a file.
-func (s *Service) File(ctx context.Context, q api.FileRequest) (api.FileReply, error) {
-	var out api.FileReply
+func (s *Service) File(ctx context.Context, q api.FileRequest) (*api.FileReply, error) {
+	out := &api.FileReply{}
 	var src source
 	err := s.read(ctx, q.Token, func(tx api.StoreTx, _ events.Position) error {
 		r, err := s.reader(tx, q.Ref)
