@@ -11,7 +11,7 @@ func demoSession() []byte { return demo.Bundled() }
 
 func TestDemo(t *testing.T) {
 	out := ok(t, t.TempDir(), "demo")
-	for _, says := range []string{"0 appended", "depth 1", "abandoned branch", "file:", "byte for byte", "the same digest"} {
+	for _, says := range []string{"0 appended", "depth 1", "abandoned branch", "file:", "byte for byte", "They are the same"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("the demo does not say %q:\n%s", says, out)
 		}
@@ -22,7 +22,7 @@ func TestDemo(t *testing.T) {
 func TestDemoOnRealTranscripts(t *testing.T) {
 	for _, file := range []string{"openai__taubench_airline_gpt4o_subset.jsonl", "codex__rollout_sample.jsonl", "minisweagent__github_issue.traj.json"} {
 		out := ok(t, t.TempDir(), "demo", shared(t, "transcripts", file))
-		if !strings.Contains(out, "the same digest") {
+		if !strings.Contains(out, "They are the same") {
 			t.Errorf("%s: %s", file, out)
 		}
 	}

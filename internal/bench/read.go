@@ -44,12 +44,9 @@ func (r *rig) rawReplay(ctx context.Context, n int) (time.Duration, error) {
 		return 0, err
 	}
 	defer stop()
-	for _, m := range rawMessages(n) {
-		if _, err := js.PublishMsgAsync(m); err != nil {
-			return 0, err
-		}
+	if err := publishBatches(ctx, js, rawMessages(n)); err != nil {
+		return 0, err
 	}
-	<-js.PublishAsyncComplete()
 	c, err := js.OrderedConsumer(ctx, "RAW", jetstream.OrderedConsumerConfig{})
 	if err != nil {
 		return 0, err

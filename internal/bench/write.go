@@ -130,14 +130,23 @@ func (r *rig) rawBatches(ctx context.Context, n int) (time.Duration, error) {
 	defer stop()
 	msgs := rawMessages(n)
 	start := time.Now()
+	if err := publishBatches(ctx, js, msgs); err != nil {
+		return 0, err
+	}
+	return time.Since(start), nil
+}
+
+// publishBatches stores messages in atomic batches of 1,000, the most the
+// server takes.
+func publishBatches(ctx context.Context, js jetstream.JetStream, msgs []*nats.Msg) error {
 	for len(msgs) > 0 {
 		batch := msgs[:min(1000, len(msgs))]
 		msgs = msgs[len(batch):]
 		if _, err := jetstreamext.PublishMsgBatch(ctx, js, batch); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return time.Since(start), nil
+	return nil
 }
 
 // appenders is how many sessions append at once.

@@ -317,24 +317,24 @@ func (s *show) expand(ctx context.Context) error {
 	return nil
 }
 
-// rebuild drops rows and index and compares digests.
+// rebuild drops rows and index, and holds what is replayed from the log
+// against what was there.
 func (s *show) rebuild(ctx context.Context) error {
-	var first, second api.RebuildReply
-	if err := s.call(ctx, "rebuild", api.RebuildIn{Scope: api.Scope{Fresh: true}}, &first); err != nil {
-		return err
-	}
-	s.say("   Rows and index deleted and replayed from the log: %d events in %.2f s\n   digest %s\n", first.Events, first.Seconds, first.Digest)
-	if err := s.call(ctx, "rebuild", api.RebuildIn{Scope: api.Scope{Fresh: true}}, &second); err != nil {
+	var out api.RebuildReply
+	if err := s.call(ctx, "rebuild", api.RebuildIn{Scope: api.Scope{Fresh: true}}, &out); err != nil {
 		return err
 	}
 	var after api.ContextOut
 	if err := s.call(ctx, "context", api.ContextIn{Scope: s.scope}, &after); err != nil {
 		return err
 	}
-	if first.Digest != second.Digest || after.PrefixHash != s.ctx.PrefixHash || after.Tokens != s.ctx.Tokens {
-		return fmt.Errorf("the rebuild differs: %s, %s", second.Digest, after.PrefixHash)
+	s.say("   digest of the rows before   %s\n", out.Live)
+	s.say("   Rows and index are deleted and replayed from the log: %d events in %.2f s, no model is asked.\n", out.Events, out.Seconds)
+	s.say("   digest of the rows after    %s\n", out.Digest)
+	if out.Digest != out.Live || after.PrefixHash != s.ctx.PrefixHash || after.Tokens != s.ctx.Tokens {
+		return fmt.Errorf("the rebuild differs: %s, %s", out.Digest, after.PrefixHash)
 	}
-	s.say("   Once more: the same digest, and the same context, byte for byte.\n")
+	s.say("   They are the same, and so is the context, byte for byte.\n")
 	return nil
 }
 

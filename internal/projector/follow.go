@@ -26,7 +26,7 @@ func (s *Service) followLoop(ctx context.Context, a *applier) error {
 	for {
 		fctx, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)
-		go func() { ended <- s.follow(fctx, a, 0, s.applied.set) }()
+		go func() { ended <- s.follow(fctx, a, forever, s.applied.set) }()
 		select {
 		case err := <-ended:
 			cancel()
@@ -51,11 +51,14 @@ func (s *Service) followLoop(ctx context.Context, a *applier) error {
 	}
 }
 
-// follow pumps the log into a store until ctx ends or, with until set, the
-// store has reached that position. Records are decoded while the batch before
+// forever is a position that no log reaches.
+const forever = ^uint64(0)
+
+// follow pumps the log into a store until ctx ends or the store has reached
+// the position until. Records are decoded while the batch before
 // them is folded and committed.
 func (s *Service) follow(ctx context.Context, a *applier, until uint64, progress func(uint64)) error {
-	if until > 0 && a.at.Seq >= until {
+	if a.at.Seq >= until {
 		return nil
 	}
 	after := a.at.Seq
@@ -128,15 +131,15 @@ func (s *Service) pump(ctx context.Context, a *applier, ahead <-chan []item, unt
 				progress(a.at.Seq)
 			}
 		}
-		if until > 0 && a.at.Seq >= until {
+		if a.at.Seq >= until {
 			return errReached
 		}
 	}
 }
 
-// upTo leaves out what stands behind a position, 0 = nothing.
+// upTo leaves out what stands behind a position.
 func upTo(items []item, until uint64) []item {
-	for until > 0 && len(items) > 0 && items[len(items)-1].record.Seq > until {
+	for len(items) > 0 && items[len(items)-1].record.Seq > until {
 		items = items[:len(items)-1]
 	}
 	return items
@@ -209,7 +212,7 @@ func (s *Service) fill(ctx context.Context, fresh api.Store) (*applier, error) {
 		return nil, err
 	}
 	last, err := s.deps.Log.LastSeq(ctx)
-	if err != nil || last == 0 {
+	if err != nil {
 		return a, err
 	}
 	return a, s.follow(ctx, a, last, nil)
