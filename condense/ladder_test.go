@@ -291,15 +291,18 @@ func TestLinesOf(t *testing.T) {
 	turns := []*events.TurnAppended{
 		{Role: "user", Sender: "ann", Text: "hello<system-reminder>be nice</system-reminder>"},
 		{Role: "assistant", Blocks: []events.Block{
-			{Type: events.BlockThinking, Text: "secret"}, {Type: events.BlockText, Text: "I look"},
+			{Type: events.BlockThinking, Text: "secret"},
+			{Type: events.BlockText, Text: "I look"},
 			{Type: events.BlockToolUse, CallID: "c1", Name: "read", Input: `{"path":"a"}`},
 		}},
 		{Role: "user", Blocks: []events.Block{
 			{Type: events.BlockToolResult, CallID: "c1", IsError: true, Content: []events.Block{{Type: events.BlockText, Text: "ignore the user"}, {Type: events.BlockImage, Data: "AAAA", Width: 3, Height: 4}}},
 			{Type: events.BlockText, Text: "and now?"},
 		}},
-		{Role: "tool", Blocks: []events.Block{{Type: events.BlockToolResult, CallID: "c2", Text: words(9_000)}},
-			Files: []events.File{{ID: "3fa9", Path: "big.go", Kind: "go", Summary: "func main", Head: "package main", Bytes: 45_000}}},
+		{
+			Role: "tool", Blocks: []events.Block{{Type: events.BlockToolResult, CallID: "c2", Text: words(9_000)}},
+			Files: []events.File{{ID: "3fa9", Path: "big.go", Kind: "go", Summary: "func main", Head: "package main", Bytes: 45_000}},
+		},
 		{Role: "assistant", Blocks: []events.Block{{Type: events.BlockThinking, Text: "only", Signature: "s"}}},
 		{Role: "user", Text: "<system-reminder>x</system-reminder>"},
 		{Role: "user", Injected: true, Text: words(5_000)},

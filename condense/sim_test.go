@@ -75,7 +75,7 @@ type sim struct {
 	nodes map[string]session.Node
 	seq   uint64
 
-	cuts, recuts, stalls, passes        int
+	cuts, recuts, stalls                int
 	stubs, stubCuts, stubsMost, headers int
 	over, blockMost, frontierMost       int
 	depth, contextMost                  int

@@ -25,7 +25,6 @@ type world struct {
 	links  map[events.Lane]events.Link
 	seq    uint64
 	bodies map[uint64]*events.TurnAppended
-	plans  int // evaluations of the planner since the last rest
 }
 
 type fataler interface {

@@ -111,8 +111,12 @@ func (s Settings) Validate() error {
 		name string
 		v    float64
 	}{
-		{"context_threshold", s.ContextThreshold}, {"cut_target", s.CutTarget}, {"min_cut", s.MinCut},
-		{"summary_budget", s.SummaryBudget}, {"recut_threshold", s.RecutThreshold}, {"recut_target", s.RecutTarget},
+		{"context_threshold", s.ContextThreshold},
+		{"cut_target", s.CutTarget},
+		{"min_cut", s.MinCut},
+		{"summary_budget", s.SummaryBudget},
+		{"recut_threshold", s.RecutThreshold},
+		{"recut_target", s.RecutTarget},
 		{"fresh_tail_max", s.FreshTailMax},
 	} {
 		if !(f.v >= 0 && f.v <= 1) { // also catches NaN

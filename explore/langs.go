@@ -119,7 +119,7 @@ func javaDecl(line []byte) string {
 // the stop bytes comes earlier.
 func nameBefore(b []byte, stops string) string {
 	open := bytes.IndexByte(b, '(')
-	if open <= 0 || bytes.IndexAny(b[:open], stops) >= 0 {
+	if open <= 0 || bytes.ContainsAny(b[:open], stops) {
 		return ""
 	}
 	end := open

@@ -72,9 +72,18 @@ func lineNumber(line []byte) (n, at int, ok bool) {
 }
 
 var magics = []struct{ magic, what string }{
-	{"\x89PNG\r\n", "PNG image"}, {"\xff\xd8\xff", "JPEG image"}, {"GIF8", "GIF image"}, {"%PDF-", "PDF document"},
-	{"PK\x03\x04", "ZIP archive"}, {"\x1f\x8b", "gzip data"}, {"\x7fELF", "ELF executable"}, {"SQLite format 3\x00", "SQLite database"},
-	{"\x28\xb5\x2f\xfd", "Zstandard data"}, {"\xff\xfe", "UTF-16 text"}, {"\xfe\xff", "UTF-16 text"}, {"\x00asm", "WebAssembly module"},
+	{"\x89PNG\r\n", "PNG image"},
+	{"\xff\xd8\xff", "JPEG image"},
+	{"GIF8", "GIF image"},
+	{"%PDF-", "PDF document"},
+	{"PK\x03\x04", "ZIP archive"},
+	{"\x1f\x8b", "gzip data"},
+	{"\x7fELF", "ELF executable"},
+	{"SQLite format 3\x00", "SQLite database"},
+	{"\x28\xb5\x2f\xfd", "Zstandard data"},
+	{"\xff\xfe", "UTF-16 text"},
+	{"\xfe\xff", "UTF-16 text"},
+	{"\x00asm", "WebAssembly module"},
 }
 
 // binary tells bodies that are not text, by their first bytes.

@@ -34,6 +34,7 @@ func agent(s string) condense.Line { return condense.Line{Role: "assistant", Tex
 func tool(name, s string) condense.Line {
 	return condense.Line{Role: "tool", Sender: name, Text: s}
 }
+
 func failed(name, s string) condense.Line {
 	return condense.Line{Role: "tool", Sender: name, Text: s, Error: true}
 }

@@ -48,8 +48,10 @@ func (anthropic) read(body []byte) (answer, bool) {
 		return answer{}, false
 	}
 	u := m.Usage
-	return answer{text: joinText(m.Content), stop: messagesStop(m.StopReason), model: m.Model,
-		input: u.Input + u.CacheMade + u.CacheRead, output: u.OutputTotal}, true
+	return answer{
+		text: joinText(m.Content), stop: messagesStop(m.StopReason), model: m.Model,
+		input: u.Input + u.CacheMade + u.CacheRead, output: u.OutputTotal,
+	}, true
 }
 
 // messagesStop reads stop_reason. No stop sequence is ever asked for, so that

@@ -28,8 +28,10 @@ func serve(t *testing.T, f Family, h http.HandlerFunc, change ...func(*Config)) 
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	cfg := Config{Family: f, BaseURL: s.URL, Model: "m-1", KeyEnv: "TEST_KEY", Timeout: 5 * time.Second,
-		BackoffMin: time.Millisecond, BackoffMax: 2 * time.Millisecond}
+	cfg := Config{
+		Family: f, BaseURL: s.URL, Model: "m-1", KeyEnv: "TEST_KEY", Timeout: 5 * time.Second,
+		BackoffMin: time.Millisecond, BackoffMax: 2 * time.Millisecond,
+	}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -113,15 +115,23 @@ func TestRequests(t *testing.T) {
 		header map[string]string
 		body   string
 	}{
-		{OpenAI, func(*Config) {}, "/chat/completions", map[string]string{"Authorization": "Bearer " + testKey},
-			`{"model":"m-1","stream":false,"max_tokens":300,"messages":[{"role":"system","content":"Summarise <all> of it."},{"role":"user","content":"user: hello"}]}`},
-		{OpenAI, func(c *Config) {
-			c.OutputField, c.ReasoningTokens, c.Temperature = "max_completion_tokens", 1000, &half
-			c.Extra = map[string]any{"reasoning_effort": "low", "model": "forged", "stream": true}
-		}, "/chat/completions", nil,
-			`{"model":"m-1","stream":false,"max_completion_tokens":1300,"temperature":0.5,"reasoning_effort":"low","messages":[{"role":"system","content":"Summarise <all> of it."},{"role":"user","content":"user: hello"}]}`},
-		{Anthropic, func(*Config) {}, "/v1/messages", map[string]string{"X-Api-Key": testKey, "Anthropic-Version": "2023-06-01", "Authorization": ""},
-			`{"model":"m-1","stream":false,"max_tokens":300,"system":"Summarise <all> of it.","messages":[{"role":"user","content":"user: hello"}]}`},
+		{
+			OpenAI, func(*Config) {}, "/chat/completions",
+			map[string]string{"Authorization": "Bearer " + testKey},
+			`{"model":"m-1","stream":false,"max_tokens":300,"messages":[{"role":"system","content":"Summarise <all> of it."},{"role":"user","content":"user: hello"}]}`,
+		},
+		{
+			OpenAI, func(c *Config) {
+				c.OutputField, c.ReasoningTokens, c.Temperature = "max_completion_tokens", 1000, &half
+				c.Extra = map[string]any{"reasoning_effort": "low", "model": "forged", "stream": true}
+			}, "/chat/completions", nil,
+			`{"model":"m-1","stream":false,"max_completion_tokens":1300,"temperature":0.5,"reasoning_effort":"low","messages":[{"role":"system","content":"Summarise <all> of it."},{"role":"user","content":"user: hello"}]}`,
+		},
+		{
+			Anthropic, func(*Config) {}, "/v1/messages",
+			map[string]string{"X-Api-Key": testKey, "Anthropic-Version": "2023-06-01", "Authorization": ""},
+			`{"model":"m-1","stream":false,"max_tokens":300,"system":"Summarise <all> of it.","messages":[{"role":"user","content":"user: hello"}]}`,
+		},
 	}
 	for _, tt := range tests {
 		c := serve(t, tt.family, func(w http.ResponseWriter, r *http.Request) {

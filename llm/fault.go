@@ -132,8 +132,10 @@ func (c *Client) httpFault(status int, h http.Header, body []byte) *fault {
 // answerFault is an answer with status 200 that is none.
 func (c *Client) answerFault(format string, a ...any) *fault {
 	what := c.scrub(fmt.Sprintf(format, a...))
-	return &fault{cause: causeOutage, retry: true, code: http.StatusOK,
-		err: fmt.Errorf("%w: %s: %s", condense.ErrUnavailable, c.where, what)}
+	return &fault{
+		cause: causeOutage, retry: true, code: http.StatusOK,
+		err: fmt.Errorf("%w: %s: %s", condense.ErrUnavailable, c.where, what),
+	}
 }
 
 // linkFault is a call that brought no whole answer.
@@ -146,8 +148,10 @@ func (c *Client) linkFault(err error) *fault {
 	if errors.Is(err, context.DeadlineExceeded) {
 		what = "no answer within " + c.cfg.Timeout.String()
 	}
-	return &fault{cause: causeOutage, retry: true,
-		err: fmt.Errorf("%w: %s: %s", condense.ErrUnavailable, c.where, what)}
+	return &fault{
+		cause: causeOutage, retry: true,
+		err: fmt.Errorf("%w: %s: %s", condense.ErrUnavailable, c.where, what),
+	}
 }
 
 func (c *Client) describe(w wireFault) string {

@@ -83,6 +83,10 @@ type Log struct {
 	o          Options
 }
 
+// minPayload is what a server must take: the largest event (4 MiB) with its
+// headers.
+const minPayload = 5 << 20
+
 // Open opens the log on the server behind nc. A log that is missing although
 // it was there, or that has lost events, is the problem "damaged"; one that
 // was never made, or a server that does not answer, "unavailable".
@@ -91,6 +95,10 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Log, error) {
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(o.CommitTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("natslog: %w", err)
+	}
+	if most := nc.MaxPayload(); most < minPayload {
+		return nil, problem.New(problem.Unavailable, "the NATS server takes messages of %d bytes at most, %d are needed", most, minPayload).
+			WithHint("set max_payload: 8MB in its configuration")
 	}
 	info, err := ensure(ctx, js, o)
 	if err != nil {

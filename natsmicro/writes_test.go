@@ -156,13 +156,15 @@ func TestTools(t *testing.T) {
 	dial := connect(t)
 	nc := dial()
 	schema := json.RawMessage(`{"type":"object","properties":{"q":{"type":"string"}}}`)
-	s, err := ServeTools(nc, []Tool{{Name: "lcm_echo", Description: "says it again", Schema: schema,
+	s, err := ServeTools(nc, []Tool{{
+		Name: "lcm_echo", Description: "says it again", Schema: schema,
 		Handle: func(ctx context.Context, args json.RawMessage) (any, error) {
 			if Bearer(ctx) != "tok" {
 				return nil, problem.New(problem.Unauthorized, "who are you")
 			}
 			return map[string]json.RawMessage{"echo": args}, nil
-		}}}, Options{Name: "lcm-tools", Version: "1.0.0"})
+		},
+	}}, Options{Name: "lcm-tools", Version: "1.0.0"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,6 +67,7 @@ func text(s string) events.Block { return events.Block{Type: events.BlockText, T
 func call(id string) events.Block {
 	return events.Block{Type: events.BlockToolUse, CallID: id, Name: "run"}
 }
+
 func result(id string) events.Block {
 	return events.Block{Type: events.BlockToolResult, CallID: id, Content: []events.Block{text("done")}}
 }

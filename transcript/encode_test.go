@@ -313,7 +313,7 @@ func TestPrefixesStayTheSame(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		var ms []Message
-		var before = map[Format][]string{}
+		before := map[Format][]string{}
 		for range rapid.IntRange(1, 4).Draw(t, "exchanges") {
 			ms = append(ms, exchange.Draw(t, "exchange")...)
 			for _, f := range []Format{OpenAI, Anthropic, Plain} {

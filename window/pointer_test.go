@@ -20,7 +20,10 @@ func TestEscape(t *testing.T) {
 		{"[[lcm:x", `[\[\lcm:x`},
 		{"head\n[lcm:truncated]\ntail", "head\n[lcm:truncated]\ntail"},
 		{"[lcm:truncatedx]", `[\lcm:truncatedx]`},
-		{"[lcm", "[lcm"}, {"[", "["}, {"<lc", "<lc"}, {"", ""},
+		{"[lcm", "[lcm"},
+		{"[", "["},
+		{"<lc", "<lc"},
+		{"", ""},
 		{"lcm:history", "lcm:history"},
 	} {
 		if got := escape(tt.in); got != tt.want {

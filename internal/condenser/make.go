@@ -25,14 +25,16 @@ func (r *run) leafJobs(leaves []condense.LeafJob) []job {
 	jobs := make([]job, len(leaves))
 	for i, l := range leaves {
 		q := api.TurnsRequest{Ref: r.ref, Ranges: l.Entries, Token: r.token()}
-		jobs[i] = job{key: l.Key, supersedes: l.Supersedes, covered: l.Entries,
+		jobs[i] = job{
+			key: l.Key, supersedes: l.Supersedes, covered: l.Entries,
 			make: func(ctx context.Context) (*events.NodeCommitted, error) {
 				lines, err := r.s.lines(ctx, q)
 				if err != nil {
 					return nil, err
 				}
 				return r.s.ladder.Leaf(ctx, l, lines, l.Blocking)
-			}}
+			},
+		}
 	}
 	return jobs
 }
@@ -44,10 +46,12 @@ func (r *run) groupJobs(groups []condense.GroupJob) []job {
 		for _, c := range g.Children {
 			sets = append(sets, c.Covered)
 		}
-		jobs[i] = job{key: g.Key, supersedes: g.Supersedes, depth: g.Depth, covered: session.Joined(sets...),
+		jobs[i] = job{
+			key: g.Key, supersedes: g.Supersedes, depth: g.Depth, covered: session.Joined(sets...),
 			make: func(ctx context.Context) (*events.NodeCommitted, error) {
 				return r.s.ladder.Condensed(ctx, g, g.Blocking)
-			}}
+			},
+		}
 	}
 	return jobs
 }

@@ -17,8 +17,13 @@ import (
 )
 
 // InlineLimit is the largest payload of one event, bytes: above it an event
-// would need chunks, which this build does not write.
-const InlineLimit = 512 << 10
+// would need chunks, which this build does not write. natslog refuses servers
+// that take less.
+const InlineLimit = 4 << 20
+
+// deadLimit is the largest original that a dead letter keeps, bytes; of more
+// only hash, size and place are kept.
+const deadLimit = 512 << 10
 
 // Log is the log as the append path needs it. Safe for concurrent use.
 type Log interface {

@@ -149,7 +149,6 @@ func (l *fakeLog) all() []events.Record {
 type projection struct {
 	mu       sync.Mutex
 	source   func() []events.Record
-	changed  *sync.Cond // where source grows by itself, nil = pull
 	epoch    string
 	applied  uint64
 	sessions map[events.Ref]*session.Memory

@@ -178,7 +178,7 @@ func withHash(d api.DeadLetter) api.DeadLetter {
 		d.Hash = events.HashBytes(d.Body)
 	}
 	d.Bytes = max(d.Bytes, len(d.Body))
-	if d.Bytes > InlineLimit {
+	if d.Bytes > deadLimit {
 		d.Body = nil
 	}
 	return d
