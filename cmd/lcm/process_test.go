@@ -15,10 +15,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"lcm/events"
 	"lcm/internal/api"
 	"lcm/internal/client"
 	"lcm/internal/node"
 	"lcm/natsembed"
+	"lcm/natsmicro"
 )
 
 // kills of the kill -9 test.
@@ -196,6 +201,7 @@ func TestFourProcesses(t *testing.T) {
 	if a.PrefixHash != b.PrefixHash || a.Tokens != b.Tokens || len(a.Pointers) == 0 {
 		t.Errorf("embedded: %s, %d tokens; four processes: %s, %d tokens", a.PrefixHash, a.Tokens, b.PrefixHash, b.Tokens)
 	}
+	overNATS(t, url)
 	live := decode[api.RebuildReply](t, remote("rebuild", "--json"))
 	if live.Live != live.Digest || live.Digest == "" {
 		t.Errorf("rebuild on four processes: %+v", live)
@@ -207,6 +213,47 @@ func TestFourProcesses(t *testing.T) {
 		t.Errorf("one process: %+v, four: %+v", one, live)
 	}
 	_ = c.Process.Signal(syscall.SIGTERM)
+}
+
+// overNATS publishes to the inbox and calls a tool as an agent does that speaks
+// nothing but NATS.
+func overNATS(t *testing.T, url string) {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := events.Ref{Tenant: "default", Session: "inbox/支付"}
+	ids := map[string]bool{}
+	for i := range 5 { // the last one twice
+		id := fmt.Sprint("m", min(i, 3))
+		ids[id] = true
+		body := fmt.Sprintf(`{"id":%q,"role":"user","content":"by inbox %s"}`, id, id)
+		if _, err := js.Publish(t.Context(), events.InboxSubject(ref), []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tools := natsmicro.NewTools(nc)
+	var page api.TurnsOut
+	for deadline := time.Now().Add(20 * time.Second); len(page.Turns) < len(ids) && time.Now().Before(deadline); {
+		_ = tools.Call(t.Context(), "show", api.ShowIn{Scope: api.Scope{Session: ref.Session, Fresh: true}}, &page)
+	}
+	if len(page.Turns) != len(ids) {
+		t.Errorf("%d turns arrived by the inbox, want %d", len(page.Turns), len(ids))
+	}
+	var out api.AppendOut
+	in := api.AppendIn{Scope: api.Scope{Session: ref.Session}, Turns: json.RawMessage(`[{"id":"m3","role":"user","content":"by inbox m3"},{"id":"m4","role":"user","content":"by request"}]`)}
+	if err := tools.Call(t.Context(), "append", in, &out); err != nil {
+		t.Fatal(err)
+	}
+	if len(out.Turns) != 2 || !out.Turns[0].Duplicate || out.Turns[1].Entry != "e5" {
+		t.Errorf("append over NATS: %+v", out)
+	}
 }
 
 // demoFile writes the bundled session to a file.

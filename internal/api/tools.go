@@ -24,6 +24,8 @@ type Scope struct {
 type AppendIn struct {
 	Scope
 	Format string `json:"format,omitempty"` // auto (default), lcm, openai, anthropic, …
+	// Turns is the body where there is nothing beside the parameters (NATS).
+	Turns json.RawMessage `json:"turns,omitempty"`
 }
 
 // AppendedTurn is the fate of one turn of an append.

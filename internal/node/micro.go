@@ -68,7 +68,7 @@ func (n *Node) serveTools() {
 	n.endpoint("lcm-toolsvc", func(o natsmicro.Options) (*natsmicro.Server, error) {
 		var tools []natsmicro.Tool
 		for _, t := range n.tools.Tools() {
-			if t.Body != "" {
+			if !t.Callable() {
 				continue // a stream of bytes: HTTP only
 			}
 			in, _, err := t.Schema()

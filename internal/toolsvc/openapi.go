@@ -85,7 +85,7 @@ func queryParameters(in *jsonschema.Schema) []any {
 	out := []any{}
 	for _, n := range names {
 		p := in.Properties[n]
-		if p.Type == "object" {
+		if p.Type == "object" || p.Type == "" && p.Types == nil {
 			continue // only in a JSON body
 		}
 		out = append(out, map[string]any{"name": n, "in": "query", "required": required[n], "schema": p})

@@ -34,6 +34,9 @@ type Tool struct {
 	raw func(ctx context.Context, in json.RawMessage, body io.Reader, w *answer) error
 }
 
+// Callable reports whether Call can run the tool.
+func (t Tool) Callable() bool { return t.call != nil }
+
 // Call runs the tool with JSON parameters, as NATS micro does.
 func (t Tool) Call(ctx context.Context, in json.RawMessage) (any, error) {
 	if t.call == nil {
@@ -98,6 +101,9 @@ func (s *Service) Tools() []Tool {
 			Name: "append", Doc: "Append turns to a session. Acknowledged turns are durable.",
 			Body: "turns: one JSON object, an array, {\"messages\": […]}, or one JSON object a line, in any accepted format",
 			in:   reflect.TypeFor[api.AppendIn](), out: reflect.TypeFor[api.AppendOut](), raw: s.rawAppend,
+			call: tool("append", "", false, false, func(ctx context.Context, in api.AppendIn) (*api.AppendOut, error) {
+				return s.Append(ctx, in, in.Turns)
+			}).call,
 		},
 		{
 			Name: "import", Doc: "Import a whole transcript; answers JSON lines: progress, then the reports.", Long: true,
