@@ -250,7 +250,7 @@ func (c *commit) publish(ctx context.Context, places []int, expect map[string]ui
 		return ack.Sequence, nil
 	}
 	ack, err := jetstreamext.PublishMsgBatch(ctx, c.l.js, msgs,
-		jetstreamext.BatchFlowControl{AckFirst: true, AckTimeout: c.l.o.CommitTimeout})
+		jetstreamext.BatchFlowControl{AckFirst: false}) // a batch that is refused early is incomplete at its end
 	if err != nil {
 		return 0, classify(err)
 	}

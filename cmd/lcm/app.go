@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -74,6 +76,11 @@ back to the original words.`,
 		a.condenseCmd(), a.configureCmd(), a.contextCmd(), a.grepCmd(), a.describeCmd(), a.expandCmd(),
 		a.statusCmd(), a.doctorCmd(), a.rebuildCmd(), a.deadCmd(), a.benchCmd(),
 	)
+	for _, cmd := range root.Commands() {
+		if strings.Contains(cmd.Use, "SESSION") {
+			cmd.ValidArgsFunction = a.completeSessions
+		}
+	}
 	return root
 }
 
@@ -148,6 +155,29 @@ func call[Out any](a *app, tool string, in any) (Out, error) {
 	return out, err
 }
 
+// completeSessions offers session names as the first argument.
+func (a *app) completeSessions(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || a.load(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	in := api.SessionsIn{Scope: api.Scope{Tenant: a.cfg.Tenant}, Prefix: prefix, Limit: 50}
+	out, err := call[api.SessionsReply](a, "sessions", in)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, r := range out.Sessions {
+		names = append(names, r.Session)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// callLong is call with a sign of life on a terminal.
+func callLong[Out any](a *app, what, tool string, in any) (Out, error) {
+	defer a.busy(what)()
+	return call[Out](a, tool, in)
+}
+
 func (a *app) logger(least slog.Level) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(a.cfg.LogLevel)); err != nil {
@@ -172,6 +202,32 @@ func (a *app) printJSON(v any) error {
 func (a *app) terminal() bool {
 	f, ok := a.err.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// busy draws a sign of life with the time it has taken, on a terminal, until
+// the returned function is called.
+func (a *app) busy(what string) (stop func()) {
+	if !a.terminal() {
+		return func() {}
+	}
+	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(what),
+		progressbar.OptionSpinnerType(14), progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish())
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = bar.Add(1) // only drawing
+			case <-done:
+				_ = bar.Finish()
+				return
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
 }
 
 // printer collects text output and remembers the first error.

@@ -139,7 +139,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		Example: "  lcm doctor\n  lcm doctor --deep --json",
 		RunE: func(*cobra.Command, []string) error {
 			in.Scope = a.scope("")
-			d, err := call[api.DoctorReply](a, "doctor", in)
+			d, err := callLong[api.DoctorReply](a, "checking", "doctor", in)
 			if err != nil {
 				return err
 			}
@@ -184,7 +184,7 @@ anew from the log. The digest is a hash over all rows: equal logs give equal
 digests, on every machine.`,
 		RunE: func(*cobra.Command, []string) error {
 			in.Scope = a.scope("")
-			r, err := call[api.RebuildReply](a, "rebuild", in)
+			r, err := callLong[api.RebuildReply](a, "replaying the log", "rebuild", in)
 			if err != nil {
 				return err
 			}

@@ -271,7 +271,7 @@ func (a *app) condenseCmd() *cobra.Command {
   lcm condense chat --window 32000    configure the window first`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			out, err := call[api.CondenseOut](a, "condense", api.CondenseIn{Scope: a.scope(args[0]), Window: window})
+			out, err := callLong[api.CondenseOut](a, "condensing "+args[0], "condense", api.CondenseIn{Scope: a.scope(args[0]), Window: window})
 			if err != nil {
 				return err
 			}

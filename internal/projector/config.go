@@ -15,17 +15,23 @@ type Config struct {
 	Partitions []int
 	// BatchEvents and BatchBytes bound one transaction: 5,000 events, 8 MiB.
 	// Larger ones gain little and make readers' pages last longer. While the
-	// log is followed live, a batch is what arrived during the last commit.
+	// log is followed live, a batch is what arrived during the last commit and
+	// within CommitEvery, 20 ms, unless a read waits for it: a transaction has
+	// its fixed cost, and that is taken from the appends.
 	BatchEvents int
 	BatchBytes  int
+	CommitEvery time.Duration
 	// IndexDocs, IndexBytes and IndexEvery bound one batch of the index: 1,000
 	// documents, 4 MiB of text or 100 ms, whichever comes first.
 	IndexDocs  int
 	IndexBytes int
 	IndexEvery time.Duration
-	// YieldLag: while the rows are more events than this behind the log (one
-	// batch), the index waits, up to a second between two of its batches.
-	YieldLag uint64
+	// IndexShare is the part of the time, percent, that the index may work
+	// while events come faster than BusyEvents in each IndexEvery: 20 %, above
+	// 100 events. A document costs as much as its append many times over; what
+	// stays behind is reported, and caught up at full speed afterwards.
+	IndexShare int
+	BusyEvents uint64
 	// DispatchEvery is how often due sessions are published: 1 s.
 	DispatchEvery time.Duration
 	// ReadWait is how long a read without a deadline waits for its token: 10 s.
@@ -50,7 +56,9 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.IndexDocs, 1_000)
 	orDefault(&c.IndexBytes, 4<<20)
 	orDefault(&c.IndexEvery, 100*time.Millisecond)
-	orDefault(&c.YieldLag, uint64(c.BatchEvents))
+	orDefault(&c.CommitEvery, 20*time.Millisecond)
+	orDefault(&c.IndexShare, 20)
+	orDefault(&c.BusyEvents, 100)
 	orDefault(&c.DispatchEvery, time.Second)
 	orDefault(&c.ReadWait, 10*time.Second)
 	orDefault(&c.ScanWait, 5*time.Second)
@@ -67,12 +75,16 @@ func (c Config) Validate() error {
 	}{
 		{"BatchEvents", int64(c.BatchEvents)}, {"BatchBytes", int64(c.BatchBytes)},
 		{"IndexDocs", int64(c.IndexDocs)}, {"IndexBytes", int64(c.IndexBytes)}, {"IndexEvery", int64(c.IndexEvery)},
+		{"CommitEvery", int64(c.CommitEvery)}, {"IndexShare", int64(c.IndexShare)},
 		{"DispatchEvery", int64(c.DispatchEvery)}, {"ReadWait", int64(c.ReadWait)}, {"ScanWait", int64(c.ScanWait)},
 		{"Workers", int64(c.Workers)},
 	} {
 		if f.n < 0 {
 			errs = append(errs, fmt.Errorf("projector: %s is %d: it cannot be negative", f.name, f.n))
 		}
+	}
+	if c.IndexShare > 100 {
+		errs = append(errs, fmt.Errorf("projector: IndexShare is %d %%: at most 100", c.IndexShare))
 	}
 	if c.Partitions != nil && len(c.Partitions) == 0 {
 		errs = append(errs, errors.New("projector: Partitions is empty: nil means all"))

@@ -35,7 +35,6 @@ func (s *Service) dispatchLoop(ctx context.Context) error {
 			s.log.Warn("end of the log unknown", "err", err)
 			continue
 		}
-		s.logSeq.Store(last)
 		if s.deps.Due == nil || s.applied.get() < last {
 			continue
 		}

@@ -167,7 +167,7 @@ func (d *doctor) checksums(ctx context.Context) {
 func (d *doctor) index(ctx context.Context) {
 	wctx, cancel := context.WithTimeout(ctx, progressWait)
 	defer cancel()
-	if d.s.indexed.wait(wctx, d.s.applied.get()) != nil {
+	if d.s.indexed.demand(wctx, d.s.applied.get()) != nil {
 		d.add("index", nil, fmt.Sprintf("at position %d of %d: counted when it has caught up", d.s.indexed.get(), d.s.applied.get()))
 		return
 	}

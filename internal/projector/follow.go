@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -69,7 +70,6 @@ func (s *Service) follow(ctx context.Context, a *applier, until uint64, progress
 			if len(records) == 0 {
 				return nil
 			}
-			s.received.Store(records[len(records)-1].Seq)
 			select {
 			case ahead <- s.decoder.all(records):
 				return nil
@@ -117,7 +117,7 @@ func (s *Service) pump(ctx context.Context, a *applier, ahead <-chan []item, unt
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		items = upTo(s.gather(items, ahead), until)
+		items = upTo(s.gather(ctx, items, ahead, until), until)
 		for len(items) > 0 {
 			n := s.fits(items)
 			if err := checkGap(a, items[:n]); err != nil {
@@ -145,13 +145,32 @@ func upTo(items []item, until uint64) []item {
 	return items
 }
 
-// gather adds what is decoded already, without waiting.
-func (s *Service) gather(items []item, ahead <-chan []item) []item {
-	for len(items) < s.cfg.BatchEvents {
+// gather adds what is decoded already, and what arrives within CommitEvery
+// unless a read waits for it: a transaction costs a sync however small it is.
+func (s *Service) gather(ctx context.Context, items []item, ahead <-chan []item, until uint64) []item {
+	var late <-chan time.Time
+	for len(items) < s.cfg.BatchEvents && items[len(items)-1].record.Seq < until {
 		select {
 		case more := <-ahead:
 			items = append(items, more...)
+			continue
 		default:
+		}
+		if s.applied.demanded() {
+			return items
+		}
+		if late == nil {
+			t := time.NewTimer(s.cfg.CommitEvery)
+			defer t.Stop()
+			late = t.C
+		}
+		select {
+		case more := <-ahead:
+			items = append(items, more...)
+		case <-s.applied.urgent:
+		case <-late:
+			return items
+		case <-ctx.Done():
 			return items
 		}
 	}

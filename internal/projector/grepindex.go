@@ -41,7 +41,7 @@ const awaitWait = time.Second
 func (g *grep) awaitIndex(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, awaitWait)
 	defer cancel()
-	if g.s.indexed.wait(ctx, g.bound) != nil {
+	if g.s.indexed.demand(ctx, g.bound) != nil {
 		n := g.s.indexed.get()
 		g.notSearched("the index is behind: positions %d to %d were not searched", n+1, g.bound)
 	}

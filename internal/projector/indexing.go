@@ -83,8 +83,10 @@ func (s *Service) indexLoop(ctx context.Context) error {
 			failures++
 			err = s.recover(ctx, err, failures)
 		} else if err = s.awaitWork(ctx); err == nil {
+			start := time.Now()
 			if err = s.indexSome(ctx); err == nil {
 				failures = 0
+				err = s.yield(ctx, time.Since(start))
 			}
 		}
 		if ctx.Err() != nil {
@@ -129,25 +131,35 @@ func (s *Service) recover(ctx context.Context, cause error, failures int) error 
 	return nil // or a rebuild is running
 }
 
-// awaitWork waits for rows that are not indexed, then until a batch is full,
-// IndexEvery has passed, and the rows are not far behind the log.
+// awaitWork waits for rows that are not indexed, then until a batch is full or
+// IndexEvery has passed.
 func (s *Service) awaitWork(ctx context.Context) error {
 	upto, err := s.awaitRows(ctx)
 	if err != nil {
 		return err
 	}
 	wait, cancel := context.WithTimeout(ctx, s.cfg.IndexEvery)
-	err = s.applied.wait(wait, upto+uint64(s.cfg.IndexDocs))
+	_ = s.applied.wait(wait, upto+uint64(s.cfg.IndexDocs)) // or what there is by then
 	cancel()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err == nil { // a full batch: is the fold catching up?
-		for i := 0; i < yieldTurns && s.lag() > s.cfg.YieldLag; i++ {
-			if err := pause(ctx, s.cfg.IndexEvery); err != nil {
-				return err
-			}
+	return ctx.Err()
+}
+
+// yield leaves the processors to the fold and the appends while events come
+// fast and nobody waits for the index: for as long as makes the time just
+// worked its share.
+func (s *Service) yield(ctx context.Context, worked time.Duration) error {
+	rest := worked * time.Duration(100-s.cfg.IndexShare) / time.Duration(s.cfg.IndexShare)
+	for rest > 0 && !s.indexed.demanded() {
+		step := min(rest, s.cfg.IndexEvery)
+		before := s.applied.get()
+		if err := pause(ctx, step); err != nil {
+			return err
 		}
+		came := s.applied.get() - before
+		if came*uint64(s.cfg.IndexEvery) <= s.cfg.BusyEvents*uint64(step) {
+			return nil
+		}
+		rest -= step
 	}
 	return nil
 }
@@ -170,9 +182,6 @@ func (s *Service) awaitRows(ctx context.Context) (upto uint64, err error) {
 	}
 }
 
-// yieldTurns of IndexEvery is how long the index lets the fold go first.
-const yieldTurns = 10
-
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -182,15 +191,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// lag is how many events of the log the rows are behind, as far as is known.
-func (s *Service) lag() uint64 {
-	end, applied := max(s.logSeq.Load(), s.received.Load()), s.applied.get()
-	if end <= applied {
-		return 0
-	}
-	return end - applied
 }
 
 // indexSome indexes the next rows.

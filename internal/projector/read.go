@@ -58,7 +58,7 @@ func (s *Service) Wait(ctx context.Context, token events.Position) (events.Posit
 		return here, problem.New(problem.Invalid, "the token %s belongs to another log, this one is %s", token, here.Epoch).
 			WithHint("the log was restored or replaced: read again without the token")
 	}
-	err := s.applied.wait(ctx, token.Seq)
+	err := s.applied.demand(ctx, token.Seq)
 	here.Seq = s.applied.get()
 	if err != nil {
 		return here, waitError(ctx, here, token)

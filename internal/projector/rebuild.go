@@ -90,5 +90,5 @@ func (s *Service) rebuildIndex(ctx context.Context) error {
 	if err := s.recreateIndex(); err != nil {
 		return err
 	}
-	return s.indexed.wait(ctx, goal)
+	return s.indexed.demand(ctx, goal)
 }

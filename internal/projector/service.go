@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -36,8 +35,6 @@ type Service struct {
 
 	applied  *watermark    // rows
 	indexed  *watermark    // documents
-	received atomic.Uint64 // last position that Follow handed over
-	logSeq   atomic.Uint64 // last position of the log when last asked
 
 	rebuilding sync.Mutex
 }
