@@ -51,7 +51,10 @@ type Condenser interface {
 // Log is what toolsvc asks of the event log itself.
 type Log interface {
 	Epoch() string
+	Partitions() int
 	LastSeq(context.Context) (uint64, error)
+	// LastOf is the position of a subject's last event, 0 = none.
+	LastOf(ctx context.Context, subject string) (uint64, error)
 	PublishTask(context.Context, events.Urgency, events.Ref, events.Position) error
 }
 
@@ -142,7 +145,9 @@ func (s *Service) scope(ctx context.Context, in *api.Scope) (events.Ref, events.
 	return ref, token, nil
 }
 
-// session is scope for tools that need a session's name.
+// session is scope for tools that need a session's name. A caller without a
+// token sees at least what the session's timeline holds now: what was just
+// appended is there.
 func (s *Service) session(ctx context.Context, in *api.Scope) (events.Ref, events.Position, error) {
 	if in.Session == "" {
 		return events.Ref{}, events.Position{}, problem.New(problem.Invalid, "no session is named").WithHint("`lcm sessions` lists them")
@@ -154,7 +159,20 @@ func (s *Service) session(ctx context.Context, in *api.Scope) (events.Ref, event
 	if err := ref.Validate(); err != nil {
 		return ref, token, problem.New(problem.Invalid, "%w", err)
 	}
-	return ref, token, nil
+	if token == (events.Position{}) {
+		token, err = s.ownEnd(ctx, ref)
+	}
+	return ref, token, err
+}
+
+// ownEnd is the position of the session's newest timeline event. It costs one
+// read of the log, and nobody waits for other sessions' events.
+func (s *Service) ownEnd(ctx context.Context, ref events.Ref) (events.Position, error) {
+	last, err := s.d.Log.LastOf(ctx, events.Subject(events.LaneTimeline, ref, s.d.Log.Partitions()))
+	if err != nil || last == 0 {
+		return events.Position{}, err
+	}
+	return events.Position{Epoch: s.d.Log.Epoch(), Seq: last}, nil
 }
 
 // resolve turns a position people write into a stream sequence; "" is now.
