@@ -18,23 +18,23 @@ var layers = []struct {
 	may      []string // packages of this module
 	engines  bool     // may import NATS, bbolt, Bleve
 }{
-	{packages: []string{"events", "tokens", "explore"}},
+	{packages: []string{"events", "tokens", "explore", "rank"}},
 	{packages: []string{"session"}, may: []string{"events", "tokens"}},
 	{packages: []string{"transcript"}, may: []string{"events"}},
 	{packages: []string{"window"}, may: []string{"events", "session", "tokens", "transcript"}},
 	{packages: []string{"condense"}, may: []string{"events", "session", "tokens", "window"}},
 	{packages: []string{"extract"}, may: []string{"events", "condense", "tokens"}},
 	{packages: []string{"internal/problem"}},
-	{packages: []string{"internal/api"}, may: []string{"events", "session", "internal/problem"}},
+	{packages: []string{"internal/api"}, may: []string{"events", "session", "rank", "internal/problem"}},
 	// Adapters translate; they never import each other.
 	{
 		packages: []string{"natslog", "natsembed", "natsmicro", "boltstore", "bleveindex", "llm"},
-		may:      []string{"events", "session", "condense", "tokens", "internal/api", "internal/problem"}, engines: true,
+		may:      []string{"events", "session", "condense", "tokens", "rank", "internal/api", "internal/problem"}, engines: true,
 	},
 	// Services orchestrate over ports; they never import adapters or engines.
 	{
 		packages: []string{"internal/ingest", "internal/projector", "internal/condenser", "internal/toolsvc"},
-		may:      []string{"events", "session", "condense", "window", "transcript", "tokens", "explore", "extract", "internal/api", "internal/problem"},
+		may:      []string{"events", "session", "condense", "window", "transcript", "tokens", "explore", "extract", "rank", "internal/api", "internal/problem"},
 	},
 	{packages: []string{"internal/client"}, may: []string{"internal/api", "internal/problem"}},
 	{packages: []string{"internal/demo"}, may: []string{"internal/api", "internal/client"}},
@@ -69,7 +69,7 @@ func TestImportsPointOneWay(t *testing.T) {
 // A pure package reads no clock, no file and no network.
 func TestPurePackagesDoNoIO(t *testing.T) {
 	pkgs := list(t)
-	for _, name := range []string{"events", "tokens", "explore", "session", "transcript", "window", "condense", "extract"} {
+	for _, name := range []string{"events", "tokens", "explore", "session", "transcript", "window", "condense", "extract", "rank"} {
 		for _, imp := range pkgs["lcm/"+name].Imports {
 			switch imp {
 			case "os", "net", "net/http", "os/exec", "log", "log/slog", "math/rand", "math/rand/v2", "syscall":

@@ -9,17 +9,28 @@ import (
 	"github.com/blevesearch/bleve/v2/mapping"
 	"github.com/blevesearch/bleve/v2/registry"
 	index "github.com/blevesearch/bleve_index_api"
+
+	"lcm/rank"
 )
 
-// codeAnalyzer is the name of the analyzer in the registry and the mapping.
-const codeAnalyzer = "lcm_code"
+// Names of the analyzers in the registry and the mapping.
+const (
+	codeAnalyzer  = "lcm_code"  // words.go: what stands in the text
+	proseAnalyzer = "lcm_prose" // rank.Terms: what it is about
+)
 
-// register makes the analyzer known to Bleve, once; it must come before any
+// register makes the analyzers known to Bleve, once; it must come before any
 // index is opened.
 var register = sync.OnceValue(func() error {
-	return registry.RegisterAnalyzer(codeAnalyzer, func(map[string]any, *registry.Cache) (analysis.Analyzer, error) {
-		return analyzer{}, nil
-	})
+	for name, a := range map[string]analysis.Analyzer{codeAnalyzer: analyzer{}, proseAnalyzer: prose{}} {
+		err := registry.RegisterAnalyzer(name, func(map[string]any, *registry.Cache) (analysis.Analyzer, error) {
+			return a, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 })
 
 // analyzer implements analysis.Analyzer.
@@ -37,8 +48,27 @@ func (analyzer) Analyze(input []byte) analysis.TokenStream {
 	return out
 }
 
+// everyDoc is a term of every document: its postings tell the length of all
+// documents of a scope, which is what BM25 wants to know.
+const everyDoc = "\x00"
+
+// prose implements analysis.Analyzer.
+type prose struct{}
+
+// Analyze implements analysis.Analyzer.
+func (prose) Analyze(input []byte) analysis.TokenStream {
+	out := make(analysis.TokenStream, 0, len(input)/8+1)
+	last := 0
+	rank.Terms(string(input), func(t rank.Term) {
+		last = t.Pos
+		out = append(out, &analysis.Token{Term: []byte(t.Text), Start: t.Start, End: t.End, Position: t.Pos, Type: analysis.AlphaNumeric})
+	})
+	return append(out, &analysis.Token{Term: []byte(everyDoc), Position: last + 1})
+}
+
 // The fields of a document.
 const (
+	fieldProse   = "prose"
 	fieldText    = "text"
 	fieldTenant  = "tenant"
 	fieldSession = "session"
@@ -58,11 +88,16 @@ func newMapping() (mapping.IndexMapping, error) {
 	text.Store, text.DocValues, text.IncludeInAll = false, false, false
 	text.IncludeTermVectors = true
 
+	about := mapping.NewTextFieldMapping()
+	about.Analyzer = proseAnalyzer
+	about.Store, about.DocValues, about.IncludeInAll, about.IncludeTermVectors = false, false, false, false
+
 	number := mapping.NewNumericFieldMapping()
 	number.Store, number.DocValues, number.IncludeInAll = false, false, false
 
 	doc := mapping.NewDocumentStaticMapping()
 	doc.AddFieldMappingsAt(fieldText, text)
+	doc.AddFieldMappingsAt(fieldProse, about)
 	doc.AddFieldMappingsAt(fieldTime, number)
 	for _, name := range []string{fieldTenant, fieldSession, fieldRole, fieldKind, fieldDepth} {
 		word := mapping.NewTextFieldMapping()

@@ -7,6 +7,7 @@
 // and sort by position: newest first is a sort by -_id. Nothing is stored.
 //
 //	text     code analyzer (words.go), with term vectors: phrases need positions
+//	prose    rank.Terms of the text with its date, without positions
 //	tenant   keyword      session  keyword
 //	role     keyword      kind     keyword: turn, summary, file
 //	depth    keyword, decimal, -1 where there is none

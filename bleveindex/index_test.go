@@ -67,17 +67,16 @@ func TestFilters(t *testing.T) {
 		q    bleveindex.Query
 		want []uint64
 	}{
-		"tenant":    {bleveindex.Query{}, []uint64{6, 5, 4, 3, 3, 1}},
-		"session":   {bleveindex.Query{Sessions: []string{"a"}}, []uint64{5, 1}},
-		"sessions":  {bleveindex.Query{Sessions: []string{"a", "b"}}, []uint64{5, 4, 3, 3, 1}},
-		"role":      {bleveindex.Query{Roles: []string{"tool"}}, []uint64{5}},
-		"kind":      {bleveindex.Query{Kinds: []string{api.KindFile}}, []uint64{3}},
-		"kinds":     {bleveindex.Query{Kinds: []string{api.KindFile, api.KindSummary}}, []uint64{4, 3}},
-		"depth":     {bleveindex.Query{Depths: []int{1}}, []uint64{4}},
-		"since":     {bleveindex.Query{Since: day.Add(5 * time.Hour)}, []uint64{6, 5}},
-		"until":     {bleveindex.Query{Until: day.Add(1 * time.Hour)}, []uint64{1}},
-		"window":    {bleveindex.Query{Since: day.Add(3 * time.Hour), Until: day.Add(4 * time.Hour)}, []uint64{4, 3, 3}},
-		"relevance": {bleveindex.Query{ByScore: true, Sessions: []string{"a"}}, []uint64{5, 1}},
+		"tenant":   {bleveindex.Query{}, []uint64{6, 5, 4, 3, 3, 1}},
+		"session":  {bleveindex.Query{Sessions: []string{"a"}}, []uint64{5, 1}},
+		"sessions": {bleveindex.Query{Sessions: []string{"a", "b"}}, []uint64{5, 4, 3, 3, 1}},
+		"role":     {bleveindex.Query{Roles: []string{"tool"}}, []uint64{5}},
+		"kind":     {bleveindex.Query{Kinds: []string{api.KindFile}}, []uint64{3}},
+		"kinds":    {bleveindex.Query{Kinds: []string{api.KindFile, api.KindSummary}}, []uint64{4, 3}},
+		"depth":    {bleveindex.Query{Depths: []int{1}}, []uint64{4}},
+		"since":    {bleveindex.Query{Since: day.Add(5 * time.Hour)}, []uint64{6, 5}},
+		"until":    {bleveindex.Query{Until: day.Add(1 * time.Hour)}, []uint64{1}},
+		"window":   {bleveindex.Query{Since: day.Add(3 * time.Hour), Until: day.Add(4 * time.Hour)}, []uint64{4, 3, 3}},
 	} {
 		c.q.Text, c.q.Tenant, c.q.Limit = "word", "acme", 10
 		h, err := x.Search(context.Background(), c.q)
@@ -99,25 +98,18 @@ func TestPaging(t *testing.T) {
 		docs = append(docs, doc(n, "acme", "a", text))
 	}
 	must(t, x.Apply(docs, 50))
-	for _, byScore := range []bool{false, true} {
-		var got []uint64
-		q := bleveindex.Query{Text: "common", Tenant: "acme", Limit: 7, ByScore: byScore}
-		for {
-			h, err := x.Search(context.Background(), q)
-			must(t, err)
-			if len(h.Hits) == 0 {
-				break
-			}
-			got = append(got, seqs(h)...)
-			q.After = h.Hits[len(h.Hits)-1].Cursor
+	var got []uint64
+	for q := (bleveindex.Query{Text: "common", Tenant: "acme", Limit: 7}); ; {
+		h, err := x.Search(context.Background(), q)
+		must(t, err)
+		if len(h.Hits) == 0 {
+			break
 		}
-		if !byScore && !slices.IsSortedFunc(got, func(a, b uint64) int { return int(b) - int(a) }) {
-			t.Errorf("newest first: %v", got)
-		}
-		slices.Sort(got)
-		if got = slices.Compact(got); len(got) != 50 {
-			t.Errorf("byScore %v: pages hold %d of 50", byScore, len(got))
-		}
+		got = append(got, seqs(h)...)
+		q.After = h.Hits[len(h.Hits)-1].ID
+	}
+	if len(got) != 50 || !slices.IsSortedFunc(got, func(a, b uint64) int { return int(b) - int(a) }) {
+		t.Errorf("pages hold %d of 50: %v", len(got), got)
 	}
 }
 

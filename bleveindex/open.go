@@ -22,7 +22,7 @@ import (
 
 // schemaVersion of the mapping and the analyzer. Another version in the
 // directory makes it damaged: it is filled anew from the rows.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // ErrDamaged: the directory fails its checks. Throw it away and index anew.
 // Errors that wrap it have the code problem.Damaged.

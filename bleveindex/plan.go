@@ -28,10 +28,27 @@ type clause struct {
 	// then decides alone, and the index only narrows down. "" = the sequences
 	// are exact.
 	literal string
+	// literals: one of these texts; see literal.go.
+	literals []literal
 }
 
 // plan is a parsed query: every clause must hold.
 type plan []clause
+
+// loose: the index may find texts that do not match.
+func (p plan) loose() bool {
+	for _, c := range p {
+		if c.literal != "" || c.literals != nil {
+			return true
+		}
+		for _, seq := range c.seqs {
+			if len(seq) > 1 && seq[len(seq)-1].prefix {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // parse reads a query's text. There is no syntax in it: quotes, operators and
 // brackets are separators like any other. Words are what stands between

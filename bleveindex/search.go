@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/blevesearch/bleve/v2"
-	"github.com/blevesearch/bleve/v2/search"
 	"github.com/blevesearch/bleve/v2/search/query"
 
 	"lcm/internal/api"
@@ -22,78 +20,72 @@ type (
 	Hit   = api.IndexHit
 )
 
+// planOf is the part of a query that the filters are not.
+func planOf(q Query) (plan, error) {
+	if len(q.Literals) > 0 {
+		return narrowing(q.Literals), nil
+	}
+	return parse(q.Text, q.Phrase)
+}
+
 // Search implements api.IndexReader.
 func (x *Index) Search(ctx context.Context, q Query) (Hits, error) {
 	if err := x.health(); err != nil {
 		return Hits{}, err
 	}
-	p, err := parse(q.Text, q.Phrase)
+	p, err := planOf(q)
 	if err != nil {
 		return Hits{}, err
 	}
-	req, err := request(p, q)
-	if err != nil {
-		return Hits{}, err
-	}
+	req := request(p, q)
 	var res *bleve.SearchResult
 	err = x.guarded(func() (err error) {
 		res, err = x.idx.SearchInContext(ctx, req)
 		return err
 	})
-	switch {
-	case err == nil:
-	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
-		return Hits{}, fmt.Errorf("search: %w", errors.Join(ctx.Err(), err))
-	case errors.Is(err, bleve.ErrorIndexClosed):
-		return Hits{}, problem.New(problem.Unavailable, "index %s is closed: %w", x.dir, err)
-	case problem.IsCode(err, problem.Damaged):
-		return Hits{}, err
-	default:
-		return Hits{}, damaged("index %s: search: %v", x.dir, err)
+	if err != nil {
+		return Hits{}, x.searchError(ctx, err)
 	}
-	return hits(res, q.ByScore)
+	return hits(res, p.loose())
 }
 
-func hits(res *bleve.SearchResult, byScore bool) (Hits, error) {
-	out := Hits{Total: res.Total}
+// searchError says what went wrong in a search.
+func (x *Index) searchError(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("search: %w", errors.Join(ctx.Err(), err))
+	case errors.Is(err, bleve.ErrorIndexClosed):
+		return problem.New(problem.Unavailable, "index %s is closed: %w", x.dir, err)
+	case problem.IsCode(err, problem.Damaged):
+		return err
+	}
+	return damaged("index %s: search: %v", x.dir, err)
+}
+
+func hits(res *bleve.SearchResult, loose bool) (Hits, error) {
+	out := Hits{Total: res.Total, Loose: loose}
 	for _, m := range res.Hits {
 		seq, kind, part, err := api.ParseDocID(m.ID)
 		if err != nil {
 			return Hits{}, damaged("index: %v", err)
 		}
-		out.Hits = append(out.Hits, Hit{Seq: seq, Kind: kind, Part: part, Cursor: cursorOf(m, byScore)})
+		out.Hits = append(out.Hits, Hit{Seq: seq, Kind: kind, Part: part, ID: m.ID})
 	}
 	return out, nil
 }
 
-// cursorOf is "<id>", or "<score>/<id>" where scores decide.
-func cursorOf(m *search.DocumentMatch, byScore bool) string {
-	if !byScore {
-		return m.ID
-	}
-	return strconv.FormatFloat(m.Score, 'g', -1, 64) + "/" + m.ID
-}
-
-func request(p plan, q Query) (*bleve.SearchRequest, error) {
+// request asks for ids in descending order: a sort by a field costs much more,
+// and the ids sort by position.
+func request(p plan, q Query) *bleve.SearchRequest {
 	req := bleve.NewSearchRequestOptions(build(p, q), max(1, q.Limit), 0, false)
-	if q.ByScore {
-		req.SortBy([]string{"-_score", "-_id"})
-	} else {
-		req.SortBy([]string{"-_id"})
-		req.Score = "none"
+	req.SortBy([]string{"-_id"})
+	req.Score = "none"
+	if q.After != "" {
+		req.SetSearchAfter([]string{q.After})
 	}
-	if q.After == "" {
-		return req, nil
-	}
-	after := []string{q.After}
-	if q.ByScore {
-		after = strings.SplitN(q.After, "/", 2)
-		if len(after) != 2 {
-			return nil, problem.New(problem.Invalid, "cursor %q is none of a search by relevance", q.After)
-		}
-	}
-	req.SetSearchAfter(after)
-	return req, nil
+	return req
 }
 
 // build makes the Bleve query: text clauses score, filters do not.
@@ -152,7 +144,7 @@ func timeRange(q Query) query.Query {
 	return r
 }
 
-// query of a clause: any of its sequences, or all of its words.
+// query of a clause: any of its sequences or pieces, or all of its words.
 func (c clause) query() query.Query {
 	var alts []query.Query
 	for _, seq := range c.seqs {
@@ -164,6 +156,9 @@ func (c clause) query() query.Query {
 			all = append(all, slotQuery(one(term)))
 		}
 		alts = append(alts, query.NewConjunctionQuery(all))
+	}
+	for _, l := range c.literals {
+		alts = append(alts, l.query())
 	}
 	if len(alts) == 1 {
 		return alts[0]

@@ -25,6 +25,10 @@ import (
 // maxTermBytes: longer tokens are cut, on a character.
 const maxTermBytes = 128
 
+// longWord stands beside words that may have been cut, so that who looks for a
+// part of a word can look there too.
+const longWord = "\x00"
+
 // token is a term of the index side, with its byte range in the text.
 type token struct {
 	term            string
@@ -69,6 +73,9 @@ func (u unit) tokens(pos int, emit func(token)) {
 		return
 	}
 	emit(token{u.term, u.start, u.end, pos})
+	if u.end-u.start > maxTermBytes {
+		emit(token{longWord, u.start, u.start, pos})
+	}
 	if s := u.symbol(); s != "" {
 		emit(token{s, u.start, u.end + len(u.suffix), pos})
 	}
@@ -96,8 +103,17 @@ const (
 )
 
 // fold maps full-width forms and curly apostrophes to ASCII, and letters to
-// lower case.
-func fold(r rune) rune { return unicode.ToLower(narrow(r)) }
+// one of those that RE2 takes for the same in (?i): ſ, S and s.
+func fold(r rune) rune {
+	r = narrow(r)
+	if r < utf8.RuneSelf {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}
+	return unicode.ToLower(unicode.ToUpper(r))
+}
 
 func narrow(r rune) rune {
 	switch {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"lcm/internal/api"
+	"lcm/rank"
 )
 
 // Doc is a document to index.
@@ -16,6 +17,7 @@ type Doc = api.IndexDoc
 // document is what the mapping sees.
 type document struct {
 	Text    string  `json:"text"`
+	Prose   string  `json:"prose"`
 	Tenant  string  `json:"tenant"`
 	Session string  `json:"session"`
 	Role    string  `json:"role"`
@@ -41,7 +43,7 @@ func (x *Index) Apply(docs []Doc, upto uint64) error {
 		b := x.idx.NewBatch()
 		for _, d := range docs {
 			err := b.Index(api.DocID(d.Seq, d.Kind, d.Part), document{
-				Text: d.Text, Tenant: d.Ref.Tenant, Session: d.Ref.Session, Role: d.Role,
+				Text: d.Text, Prose: rank.Dated(d.Time, d.Text), Tenant: d.Ref.Tenant, Session: d.Ref.Session, Role: d.Role,
 				Kind: d.Kind, Depth: strconv.Itoa(d.Depth), Time: float64(d.Time.UnixMilli()),
 			})
 			if err != nil {

@@ -1,11 +1,7 @@
 package condense
 
 import (
-	"fmt"
-	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -14,59 +10,10 @@ import (
 	"lcm/window"
 )
 
-// The simulation drives Plan over synthetic turn sizes with a summariser that
-// answers at once and exactly on target. DESIGN 6.1 quotes its figures:
-//
-//	go test ./condense -run TestSim -v
-//	LCM_SIM_TURNS=1000000 go test ./condense -run TestSim -v -timeout 60m
-
-// shape of a synthetic session: the next entry, without number.
-type shape func(r *rand.Rand, i int) session.Entry
-
-// lognormal sizes with the given mean: most are small, some are large.
-func lognormal(r *rand.Rand, mean, sigma float64) int {
-	return max(1, int(mean*math.Exp(sigma*r.NormFloat64()-sigma*sigma/2)))
-}
-
-func sized(role events.Role, n int) session.Entry {
-	return session.Entry{Role: role, Tokens: n + window.MessageTokens, InputTokens: n + lineOverhead}
-}
-
-// chatty: user and assistant in turn, about 150 tokens each.
-func chatty(r *rand.Rand, i int) session.Entry {
-	if i%2 == 0 {
-		return sized(events.RoleUser, lognormal(r, 100, 0.8))
-	}
-	return sized(events.RoleAssistant, lognormal(r, 200, 0.8))
-}
-
-// calls alternates calls and results, with a word of the user's now and then.
-func calls(callMean, resultMean, sigma float64) shape {
-	return func(r *rand.Rand, i int) session.Entry {
-		id := strconv.Itoa(i / 2)
-		switch {
-		case i%40 == 0:
-			return sized(events.RoleUser, lognormal(r, 120, 0.8))
-		case i%2 == 1:
-			e := sized(events.RoleAssistant, lognormal(r, callMean, 0.7))
-			e.Calls = []string{id}
-			return e
-		case i%40 == 39:
-			return sized(events.RoleAssistant, lognormal(r, 250, 0.7))
-		}
-		e := sized(events.RoleTool, lognormal(r, resultMean, sigma))
-		e.Results = []string{strconv.Itoa((i - 1) / 2)}
-		return e
-	}
-}
-
-// whole3k: every entry is a tool turn of 3k tokens, call and result in one.
-func whole3k(r *rand.Rand, i int) session.Entry {
-	if i%40 == 0 {
-		return sized(events.RoleUser, lognormal(r, 120, 0.8))
-	}
-	return sized(events.RoleAssistant, lognormal(r, 3000, 0.5))
-}
+// The simulation drives Plan over turn sizes, synthetic and real, with a
+// summariser that answers at once: on target, three times as long, or never, so
+// that everything is level 3. DESIGN 6.1 quotes its figures; `make sim` prints
+// them (simtable_test.go).
 
 // sim is a session whose view is kept by hand: what the fold would say of it.
 type sim struct {
@@ -84,22 +31,68 @@ type sim struct {
 	rawSum                              int64
 	reasons                             map[string]int
 	afterSum                            int64
+	overFreed                           int // cuts that freed far more than they had to
+	calls                               int // of the summariser
+	summaries                           summaries
+	last                                int // tokens of the context when it was last counted,
+	since                               int // and of the turns since
+}
+
+// summaries says how the summariser of a simulation answers.
+type summaries string
+
+const (
+	onTarget  summaries = "on target"
+	threefold summaries = "3 x target"
+	level3    summaries = "level 3" // it never answers
+)
+
+// tier is what became of a job.
+func (k summaries) tier(target, hardCap, input int) events.Tier {
+	switch k {
+	case threefold:
+		return events.Tier{Text: simText, Tokens: max(min(3*target, hardCap, input-1), 1), Level: 1}
+	case level3:
+		return events.Tier{Text: simText, Tokens: max(min(truncateMax, target, input/2), 1), Level: 3}
+	}
+	return events.Tier{Text: simText, Tokens: target, Level: 1}
 }
 
 func newSim(t testing.TB, s events.Settings) *sim {
-	return &sim{t: t, v: &session.View{Settings: s}, nodes: map[string]session.Node{}, reasons: map[string]int{}}
+	return &sim{t: t, v: &session.View{Settings: s}, nodes: map[string]session.Node{}, reasons: map[string]int{}, summaries: onTarget}
+}
+
+// quiet: the context is far below the soft threshold, so that counting it turn
+// by turn would only take time. What the layout adds to a turn is within the
+// margin.
+func (s *sim) quiet(e session.Entry) bool {
+	margin := 100 * (1 + len(e.Calls) + len(e.Results))
+	s.since += e.Tokens + margin
+	n := s.last + e.Tokens
+	if s.last == 0 || s.last+s.since > s.v.Settings.Soft() {
+		s.last, s.since = 0, 0
+		return false
+	}
+	s.last, s.since = n, s.since-e.Tokens
+	s.prompt += int64(n)
+	s.kept += int64(n - e.Tokens)
+	s.reasons[StopPassive]++
+	return true
 }
 
 func (s *sim) turn(e session.Entry) {
 	s.v.Entries++
 	e.N = s.v.Entries
 	s.v.Leaf = e.N
-	if e.Role.Pinned() {
+	if e.Role.Pinned() && len(s.v.Tail) == 0 && s.v.Cut == nil {
 		s.v.Pinned = append(s.v.Pinned, e)
 	} else {
 		s.v.Tail = append(s.v.Tail, e)
 	}
 	s.rawSum += int64(e.Tokens)
+	if s.quiet(e) {
+		return
+	}
 	prefix := -1
 	for i := 0; ; i++ {
 		a := Plan(s.v)
@@ -112,16 +105,18 @@ func (s *sim) turn(e session.Entry) {
 		}
 		for _, j := range a.Leaves {
 			s.leafInput += int64(j.InputTokens)
+			s.calls++
 			s.commit(session.Node{NodeCommitted: events.NodeCommitted{
 				Key: j.Key, First: j.First, Last: j.Last, Entries: j.Entries, InputTokens: j.InputTokens,
-				Primary: events.Tier{Text: simText, Tokens: j.Target, Level: 1},
+				Primary: s.summaries.tier(j.Target, j.HardCap, j.InputTokens),
 			}, Covered: j.Entries})
 		}
 		for _, j := range a.Groups {
 			s.nodeInput += int64(j.InputTokens)
+			s.calls++
 			s.commit(session.Node{NodeCommitted: events.NodeCommitted{
 				Key: j.Key, Depth: j.Depth, First: j.First, Last: j.Last, InputTokens: j.InputTokens,
-				Primary: events.Tier{Text: simText, Tokens: j.Target, Level: 1},
+				Primary: s.summaries.tier(j.Target, j.HardCap, j.InputTokens),
 			}})
 			s.depth = max(s.depth, j.Depth)
 		}
@@ -139,6 +134,7 @@ func (s *sim) turn(e session.Entry) {
 // measure takes one model call: the context of now.
 func (s *sim) measure(e session.Entry, prefix int) {
 	n := window.ContextTokens(s.v)
+	s.last = n
 	s.contextMost = max(s.contextMost, n)
 	if n > s.v.Settings.Budget() {
 		s.over++
@@ -166,6 +162,9 @@ func (s *sim) commit(d session.Node) {
 func (s *sim) cut(c *events.CutCommitted) int {
 	s.cuts++
 	s.afterSum += int64(c.TokensAfter)
+	if c.TokensAfter < s.v.Settings.Share(s.v.Settings.CutTarget)*6/10 {
+		s.overFreed++
+	}
 	if c.Kind == events.CutRecut {
 		s.recuts++
 	}
@@ -216,72 +215,6 @@ func (s *sim) cut(c *events.CutCommitted) int {
 		pinned += e.Tokens
 	}
 	return pinned + window.BlockTokens(frontier[:same], c.Frontier[:same])
-}
-
-func simTurns() int {
-	if n, err := strconv.Atoi(os.Getenv("LCM_SIM_TURNS")); err == nil {
-		return n
-	}
-	return 20_000
-}
-
-func TestSim(t *testing.T) {
-	turns := simTurns()
-	if testing.Short() {
-		turns = 2_000
-	}
-	for _, c := range []struct {
-		name             string
-		window, overhead int
-		next             shape
-		// what DESIGN 6.1 claims: cuts per 1,000 turns at most, prefix at least
-		cuts, prefix float64
-		drip         bool
-	}{
-		{"chatty 200k", 200_000, 10_000, chatty, 3, 99.5, false},
-		{"tools 200k", 200_000, 10_000, calls(200, 2_800, 0.6), 25, 95, false},
-		{"3k turns 200k", 200_000, 10_000, whole3k, 55, 92, false},
-		{"coding 200k", 200_000, 10_000, calls(160, 460, 1.3), 5, 98.8, false},
-		{"chatty 32k", 32_000, 0, chatty, 19, 97, false},
-		{"tools 32k", 32_000, 0, calls(200, 2_800, 0.6), 150, 84, false},
-		{"coding 32k", 32_000, 0, calls(160, 460, 1.3), 35, 95, false},
-		{"coding 16k", 16_000, 0, calls(160, 460, 1.3), 75, 92, false},
-		{"drip 200k", 200_000, 10_000, chatty, 100, 80, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			st := events.DefaultSettings()
-			st.Window, st.Overhead = c.window, c.overhead
-			if c.drip {
-				st.ContextThreshold, st.MinCut = 0, 0
-			}
-			s := newSim(t, st)
-			r := rand.New(rand.NewPCG(1, 2))
-			s.turn(sized(events.RoleSystem, 400))
-			for i := range turns {
-				s.turn(c.next(r, i))
-			}
-			per := float64(s.cuts) * 1000 / float64(turns)
-			prefix := 100 * float64(s.kept) / float64(s.prompt)
-			t.Log(s.report(turns))
-			if s.over > 0 {
-				t.Errorf("%d contexts over B", s.over)
-			}
-			if turns >= 20_000 && (per > c.cuts || prefix < c.prefix) {
-				t.Errorf("cuts %.1f per 1,000 (at most %.1f wanted), prefix %.2f %% (at least %.1f wanted)", per, c.cuts, prefix, c.prefix)
-			}
-		})
-	}
-}
-
-func (s *sim) report(turns int) string {
-	b := float64(s.v.Settings.Budget())
-	pct := func(n int) float64 { return 100 * float64(n) / b }
-	return fmt.Sprintf("%.1f cuts/1k (%d%% recut), prefix %.2f%%, block ≤ %.1f%% B, ≤ %d nodes, depth %d, stubs %d in %d cuts (≤ %d), headers %d, context ≤ %.1f%% B, after a cut %.1f%%, over B %d, condensing/leaf input %.1f%%, leaf/raw %.0f%%, stalls %d, stops %v",
-		float64(s.cuts)*1000/float64(turns), 100*s.recuts/max(s.cuts, 1), 100*float64(s.kept)/float64(s.prompt),
-		pct(s.blockMost), s.frontierMost, s.depth, s.stubs, s.stubCuts, s.stubsMost, s.headers, pct(s.contextMost),
-		100*float64(s.afterSum)/float64(max(s.cuts, 1))/b, s.over,
-		100*float64(s.nodeInput)/float64(max(s.leafInput, 1)), 100*float64(s.leafInput)/float64(s.rawSum), s.stalls, s.reasons)
 }
 
 // BenchmarkPlan plans a session at its soft threshold: the dearest view there

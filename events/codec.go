@@ -223,7 +223,13 @@ func (m Message) DecodePayload(e Envelope) (Payload, error) {
 	if p == nil || e.Schema > schemas[e.Type] {
 		return nil, fmt.Errorf("%w: %s v%d", ErrUnknown, clip(string(e.Type), 60), e.Schema)
 	}
-	if err := json.Unmarshal(m.Data, p); err != nil {
+	var err error
+	if e.Type == TypeTurnAppended {
+		p, err = DecodeTurn(m.Data)
+	} else {
+		err = json.Unmarshal(m.Data, p)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %v", ErrMalformed, e.Type, err)
 	}
 	return p, nil

@@ -19,7 +19,7 @@ import (
 
 // MaxDeadBody is the largest original a dead letter keeps; of a larger one
 // size and hash remain, and its origin says where it is.
-const MaxDeadBody = 512 << 10
+const MaxDeadBody = 4 << 20
 
 // Bury keeps what was refused, with the reason. The same bytes of the same
 // session are kept once, whenever they come again. Hash and Bytes are filled
@@ -42,7 +42,9 @@ func (l *Log) Bury(ctx context.Context, d api.DeadLetter) error {
 	if err != nil {
 		return fmt.Errorf("dead letter %s: %w", d.Origin, err)
 	}
-	m := nats.NewMsg(deadSubject(d.Hash, d.Ref))
+	// One letter per place and content: redelivery and importing again find
+	// it, an equal turn from elsewhere is another one.
+	m := nats.NewMsg(deadSubject(events.HashBytes([]byte(d.Origin+"\x00"+d.Hash)), d.Ref))
 	m.Data = data
 	m.Header[jetstream.ExpectedStreamHeader] = []string{StreamDead}
 	_, err = l.js.PublishMsg(ctx, m)

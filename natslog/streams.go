@@ -192,6 +192,10 @@ func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.Strea
 // lose some.
 func checkLog(info *jetstream.StreamInfo) error {
 	c, st := info.Config, info.State
+	if from := c.Metadata[metaRestoring]; from != "" {
+		return problem.New(problem.Damaged, "the restore of log %s into this one was interrupted at position %d", from, st.LastSeq).
+			WithHint("run `lcm restore` again: it goes on where it stopped")
+	}
 	for _, s := range []struct {
 		ok   bool
 		what string

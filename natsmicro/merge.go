@@ -142,13 +142,14 @@ func (c *ReadsClient) Rebuild(ctx context.Context, q api.RebuildRequest) (*api.R
 	}
 	slices.SortFunc(got, func(a, b from[api.RebuildReply]) int { return cmp.Compare(a.parts[0], b.parts[0]) })
 	out := &api.RebuildReply{}
-	h := sha256.New()
+	h, live := sha256.New(), sha256.New()
 	for _, a := range got {
 		r := a.reply
 		out.Events, out.Seconds = max(out.Events, r.Events), max(out.Seconds, r.Seconds)
 		out.Turns, out.Nodes = out.Turns+r.Turns, out.Nodes+r.Nodes
 		fmt.Fprintf(h, "%s=%s\n", formatParts(a.parts), r.Digest)
+		fmt.Fprintf(live, "%s=%s\n", formatParts(a.parts), r.Live)
 	}
-	out.Digest = hex.EncodeToString(h.Sum(nil))
+	out.Digest, out.Live = hex.EncodeToString(h.Sum(nil)), hex.EncodeToString(live.Sum(nil))
 	return out, nil
 }

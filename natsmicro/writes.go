@@ -36,10 +36,23 @@ func ServeWrites(nc *nats.Conn, w Writes, o Options) (*Server, error) {
 		return nil, err
 	}
 	err = errors.Join(
-		s.add("append", subjectAppend, s.newSlots(), unary(w.Append), nil),
+		s.add("append", subjectAppend, s.newSlots(), unary(recounted(w)), nil),
 		s.add("configure", subjectConfigure, s.newSlots(), unary(w.Configure), nil),
 	)
 	return s.orStop(err)
+}
+
+// recounted has the ingestor measure every turn itself: a count that came over
+// the wire is a claim, and thresholds depend on it.
+func recounted(w Writes) func(context.Context, api.AppendRequest) (*api.AppendReply, error) {
+	return func(ctx context.Context, q api.AppendRequest) (*api.AppendReply, error) {
+		for _, one := range q.Writes {
+			if one.Turn != nil {
+				one.Turn.Prepared = false
+			}
+		}
+		return w.Append(ctx, q)
+	}
 }
 
 // orStop returns the server, or stops what could not be set up.

@@ -15,7 +15,7 @@ func (f *Fold) node(d Decoded, p *events.NodeCommitted) (uint64, error) {
 		return 0, firstOf(err, reject("key %s is already node #%d", p.Key, n))
 	}
 	node := Node{N: f.head.Nodes + 1, NodeCommitted: *p}
-	node.Seq, node.Time = stamp(d)
+	node.Seq, node.Time = d.Record.Seq, f.head.Time
 	node.SummaryTokens = p.Primary.Tokens
 	old, err := f.superseded(p)
 	if err != nil {
@@ -205,7 +205,7 @@ func (f *Fold) child(key string, depth int) (*Node, error) {
 // checkUncondensed makes sure that no child already has a parent on the path.
 func (f *Fold) checkUncondensed(node *Node, path Path) error {
 	for _, c := range node.ChildNodes {
-		parents, err := f.r.numbers(RowParents, c)
+		parents, err := f.parentsOf(c)
 		if err != nil {
 			return err
 		}
@@ -214,6 +214,28 @@ func (f *Fold) checkUncondensed(node *Node, path Path) error {
 		}
 	}
 	return nil
+}
+
+// parentsOf are the nodes condensed from c or from a node it repairs.
+func (f *Fold) parentsOf(c uint64) ([]uint64, error) {
+	var all []uint64
+	for c != 0 {
+		parents, err := f.r.numbers(RowParents, c)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, parents...)
+		var d Node
+		if err := f.r.must(RowNode, c, &d); err != nil {
+			return nil, err
+		}
+		if c = 0; d.Supersedes != "" {
+			if c, err = f.r.number(RowNodeKey, []byte(d.Supersedes)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
 }
 
 // rival finds an unsuperseded node among candidates that lies wholly on the
@@ -291,14 +313,14 @@ func (f *Fold) putNode(node Node, old *Node) error {
 	if node.Depth == 0 {
 		for _, r := range node.Covered {
 			for n := r.First; n <= r.Last; n++ {
-				if err := f.r.appendNumber(RowCovering, n, node.N); err != nil {
+				if err := f.r.extend(RowCovering, Num(n), node.N); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	for _, c := range node.ChildNodes {
-		if err := f.r.appendNumber(RowParents, c, node.N); err != nil {
+		if err := f.r.extend(RowParents, Num(c), node.N); err != nil {
 			return err
 		}
 	}
@@ -314,8 +336,11 @@ func (f *Fold) putNode(node Node, old *Node) error {
 // cut accepts a cut that fits the path at its own position.
 func (f *Fold) cut(d Decoded, p *events.CutCommitted) (uint64, error) {
 	c := Cut{N: f.head.Cuts + 1, CutCommitted: *p}
-	c.Seq, c.Time = stamp(d)
+	c.Seq, c.Time = d.Record.Seq, f.head.Time
 	if err := f.checkCut(&c); err != nil {
+		return 0, err
+	}
+	if err := f.reach(&c); err != nil {
 		return 0, err
 	}
 	if err := f.r.put(RowCut, Num(c.N), c); err != nil {
@@ -323,6 +348,20 @@ func (f *Fold) cut(d Decoded, p *events.CutCommitted) (uint64, error) {
 	}
 	f.head.Cuts = c.N
 	return c.N, f.activate(&c)
+}
+
+// reach notes how far this and all earlier cuts reach.
+func (f *Fold) reach(c *Cut) error {
+	c.Furthest = c.Through
+	if c.N == 1 {
+		return nil
+	}
+	var last Cut
+	if err := f.r.must(RowCut, c.N-1, &last); err != nil {
+		return err
+	}
+	c.Furthest = max(c.Through, last.Furthest)
+	return nil
 }
 
 func (f *Fold) checkCut(c *Cut) error {
@@ -381,7 +420,8 @@ func (f *Fold) checkCutTail(c *Cut, path Path) error {
 	if c.Through < active.Through {
 		return reject("reaches e%d, the active cut e%d", c.Through, active.Through)
 	}
-	if c.Through == active.Through && slices.Equal(c.Frontier, active.Frontier) && slices.Equal(c.Clips, active.Clips) {
+	if c.Through == active.Through && c.Kept == active.Kept &&
+		slices.Equal(c.Frontier, active.Frontier) && slices.Equal(c.Clips, active.Clips) {
 		return reject("the same as the active cut #%d", active.N)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"lcm/events"
 )
@@ -196,7 +195,7 @@ func (f *Fold) turn(d Decoded, t *events.TurnAppended) (uint64, error) {
 		N: n, Seq: d.Record.Seq, ID: t.ID, Role: t.Role, Sender: t.Sender, MessageID: t.MessageID,
 		Tokens: t.Tokens, InputTokens: t.InputTokens, Calls: t.Calls(), Results: t.Results(),
 		Injected: t.Injected, Hash: d.contentHash, SourceHash: d.sourceHash,
-		Time: d.Envelope.Time, AuthorTime: t.AuthorTime,
+		Time: f.head.Time, AuthorTime: t.AuthorTime,
 	}
 	for _, file := range t.Files {
 		e.Files = append(e.Files, file.ID)
@@ -215,8 +214,8 @@ func (f *Fold) turn(d Decoded, t *events.TurnAppended) (uint64, error) {
 	return n, f.putEntry(e, d.Record.Data)
 }
 
-// callEntries finds the calls a turn answers. The rows know the newest entry of
-// each call id; one on another branch does not count.
+// callEntries finds the calls a turn answers: of the entries that make a call
+// of that id, the newest on the turn's path.
 func (f *Fold) callEntries(e Entry) ([]uint64, error) {
 	if len(e.Results) == 0 {
 		return nil, nil
@@ -227,12 +226,14 @@ func (f *Fold) callEntries(e Entry) ([]uint64, error) {
 	}
 	out := make([]uint64, len(e.Results))
 	for i, id := range e.Results {
-		n, err := f.r.number(RowTurn, callKey(id))
+		calls, err := f.r.list(RowTurn, callKey(id))
 		if err != nil {
 			return nil, err
 		}
-		if path.Contains(n) {
-			out[i] = n
+		for _, n := range calls {
+			if path.Contains(n) {
+				out[i] = n // the newest so far
+			}
 		}
 	}
 	return out, nil
@@ -245,7 +246,7 @@ func (f *Fold) putEntry(e Entry, body []byte) error {
 			return err
 		}
 	}
-	if err := f.r.put(RowEntry, Num(e.N), e); err != nil {
+	if err := f.r.Put(RowEntry, Num(e.N), e.encode()); err != nil {
 		return err
 	}
 	if err := f.r.Put(RowTurn, []byte(e.ID), Num(e.N)); err != nil {
@@ -257,7 +258,7 @@ func (f *Fold) putEntry(e Entry, body []byte) error {
 		}
 	}
 	for _, id := range e.Calls {
-		if err := f.r.Put(RowTurn, callKey(id), Num(e.N)); err != nil {
+		if err := f.r.extend(RowTurn, callKey(id), e.N); err != nil {
 			return err
 		}
 	}
@@ -286,7 +287,7 @@ func (f *Fold) moveTo(leaf uint64) error {
 	if f.head.Pinned, err = f.r.pinned(path); err != nil {
 		return err
 	}
-	c, err := f.r.activeCut(f.head.Cuts, f.head.Entries, maxSeq, path)
+	c, err := f.r.activeCut(f.head.Cuts, maxSeq, path)
 	if err != nil {
 		return err
 	}
@@ -339,24 +340,19 @@ const maxSeq = ^uint64(0)
 // on the path, the one that reaches furthest, and of equals the newest. The
 // frontier then lies on the path too: an accepted cut covers the path up to its
 // through-entry. On one path cuts only ever reach further, so that moving back
-// to it restores what it showed; where the path is the whole session, the
-// newest cut is the one.
-func (r rows) activeCut(n, entries, seq uint64, path Path) (*Cut, error) {
-	whole := len(path) == 1 && path[0] == (events.Range{First: 1, Last: entries})
+// to it restores what it showed, whatever was cut elsewhere meanwhile.
+func (r rows) activeCut(n, seq uint64, path Path) (*Cut, error) {
 	var best *Cut
 	for ; n > 0; n-- {
 		var c Cut
 		if err := r.must(RowCut, n, &c); err != nil {
 			return nil, err
 		}
-		if c.Seq > seq || !path.Contains(c.anchor()) {
-			continue
-		}
-		if best == nil || c.Through > best.Through {
-			best = &c
-		}
-		if whole {
+		if best != nil && best.Through >= c.Furthest {
 			break
+		}
+		if c.Seq <= seq && path.Contains(c.anchor()) && (best == nil || c.Through > best.Through) {
+			best = &c
 		}
 	}
 	return best, nil
@@ -394,7 +390,7 @@ func (f *Fold) compacted(d Decoded, c *events.HistoryCompacted) error {
 	if c.ID == "" || c.After > f.head.Entries {
 		return reject("compaction %q after e%d, the session has %d entries", c.ID, c.After, f.head.Entries)
 	}
-	key := CompactionKey(c.ID)
+	key := compactionKey(c.ID)
 	seen, err := f.r.number(RowTurn, key)
 	if err != nil {
 		return err
@@ -408,8 +404,8 @@ func (f *Fold) compacted(d Decoded, c *events.HistoryCompacted) error {
 	return f.r.put(RowCompaction, Num(d.Record.Seq), c)
 }
 
-// CompactionKey is where RowTurn keeps the position of a foreign compaction.
-func CompactionKey(id string) []byte { return append([]byte("\x00compaction:"), id...) }
+// compactionKey is where RowTurn keeps the position of a foreign compaction.
+func compactionKey(id string) []byte { return append([]byte("\x00compaction:"), id...) }
 
 // maxSiblings bounds how far back a parallel result looks for its group.
 const maxSiblings = 256
@@ -513,6 +509,3 @@ func (f *Fold) groupAt(n uint64) (msgs, open map[string]bool, err error) {
 	}
 	return msgs, open, nil
 }
-
-// stamp is the identity every derived row starts with.
-func stamp(d Decoded) (seq uint64, at time.Time) { return d.Record.Seq, d.Envelope.Time }

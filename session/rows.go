@@ -165,6 +165,8 @@ type Cut struct {
 	events.CutCommitted
 	// Nodes are the numbers of the frontier, in order.
 	Nodes []uint64 `json:"nodes"`
+	// Furthest is the greatest Through of this and all earlier cuts.
+	Furthest uint64 `json:"furthest"`
 }
 
 // Rejected records an event that did not count, and why.
@@ -177,7 +179,8 @@ type Rejected struct {
 // Num is a row key made of a number.
 func Num(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// rows wraps the port with the codecs of its rows.
+// rows wraps the port with the codecs of its rows: JSON, but for entries and
+// plain numbers.
 type rows struct{ Rows }
 
 func (r rows) get(kind RowKind, key []byte, v any) (bool, error) {
@@ -189,7 +192,13 @@ func (r rows) get(kind RowKind, key []byte, v any) (bool, error) {
 }
 
 func decodeRow(kind RowKind, b []byte, v any) error {
-	if err := json.Unmarshal(b, v); err != nil {
+	var err error
+	if e, ok := v.(*Entry); ok {
+		err = e.decode(b)
+	} else {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
 		return fmt.Errorf("row %c: %w", kind, err)
 	}
 	return nil
@@ -222,8 +231,11 @@ func (r rows) number(kind RowKind, key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
-func (r rows) numbers(kind RowKind, n uint64) ([]uint64, error) {
-	b, err := r.Get(kind, Num(n))
+func (r rows) numbers(kind RowKind, n uint64) ([]uint64, error) { return r.list(kind, Num(n)) }
+
+// list reads a row of numbers, ascending.
+func (r rows) list(kind RowKind, key []byte) ([]uint64, error) {
+	b, err := r.Get(kind, key)
 	if err != nil {
 		return nil, err
 	}
@@ -234,12 +246,13 @@ func (r rows) numbers(kind RowKind, n uint64) ([]uint64, error) {
 	return out, nil
 }
 
-func (r rows) appendNumber(kind RowKind, n, add uint64) error {
-	b, err := r.Get(kind, Num(n))
+// extend adds a number to a row of them.
+func (r rows) extend(kind RowKind, key []byte, add uint64) error {
+	b, err := r.Get(kind, key)
 	if err != nil {
 		return err
 	}
-	return r.Put(kind, Num(n), binary.BigEndian.AppendUint64(append([]byte(nil), b...), add))
+	return r.Put(kind, key, binary.BigEndian.AppendUint64(append([]byte(nil), b...), add))
 }
 
 func be64(b []byte) uint64 { return binary.BigEndian.Uint64(b) }

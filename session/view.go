@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"sort"
+	"time"
 
 	"lcm/events"
 )
@@ -16,8 +17,10 @@ type View struct {
 	Entries  uint64          `json:"entries"` // accepted turns so far
 	Leaf     uint64          `json:"leaf"`
 	Removed  int             `json:"removed"` // entries off the path
-	// Derived is where the session's derived subject stands.
-	Derived LaneHead `json:"derived"`
+	// Derived is where the session's derived subject stands, Time the ingest
+	// time of its last event: the next one is not earlier.
+	Derived LaneHead  `json:"derived"`
+	Time    time.Time `json:"time"`
 
 	Pinned []Entry `json:"pinned"` // leading system and developer turns
 	Cut    *Cut    `json:"cut"`    // the active cut, nil = none
@@ -172,17 +175,8 @@ func (q Reader) At(seq uint64) (State, error) {
 	if _, err = q.floor(RowConfig, seq, &s.Settings); err != nil {
 		return State{}, err
 	}
-	s.Cut, err = q.r.activeCut(h.Cuts, s.Entries, seq, s.Path)
+	s.Cut, err = q.r.activeCut(h.Cuts, seq, s.Path)
 	return s, err
-}
-
-// EntriesAt returns how many entries the session had at stream position seq.
-func (q Reader) EntriesAt(seq uint64) (uint64, error) {
-	h, err := q.Head()
-	if err != nil {
-		return 0, err
-	}
-	return q.entriesAt(h.Entries, seq)
 }
 
 func (q Reader) entriesAt(entries, seq uint64) (uint64, error) {
@@ -226,7 +220,7 @@ func (q Reader) View(ref events.Ref, s State) (*View, error) {
 	}
 	v := &View{
 		Ref: ref, Settings: s.Settings, Entries: s.Entries, Leaf: s.Leaf,
-		Removed: int(s.Entries) - s.Path.Len(), Derived: h.Derived, Cut: s.Cut,
+		Removed: int(s.Entries) - s.Path.Len(), Derived: h.Derived, Time: h.Time, Cut: s.Cut,
 	}
 	if err := q.fillRaw(v, s); err != nil {
 		return nil, fmt.Errorf("view of %s: %w", ref, err)
@@ -467,6 +461,22 @@ func (q Reader) fillAnswered(v *View, s State) error {
 	return nil
 }
 
-// callKey is where RowTurn keeps the newest entry that makes a tool call. The
+// CallEntry returns the newest entry that makes a tool call of this id, all
+// branches, 0 where none does.
+func (q Reader) CallEntry(id string) (uint64, error) {
+	calls, err := q.r.list(RowTurn, callKey(id))
+	if err != nil || len(calls) == 0 {
+		return 0, err
+	}
+	return calls[len(calls)-1], nil
+}
+
+// CompactionSeq returns the position of a foreign compaction, 0 where it is
+// not recorded.
+func (q Reader) CompactionSeq(id string) (uint64, error) {
+	return q.r.number(RowTurn, compactionKey(id))
+}
+
+// callKey is where RowTurn keeps the entries that make a tool call. The
 // leading zero byte keeps it apart from turn ids, which are text.
 func callKey(callID string) []byte { return append([]byte("\x00call:"), callID...) }

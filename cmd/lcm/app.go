@@ -9,8 +9,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -28,6 +32,7 @@ type app struct {
 	ctx      context.Context
 	in       io.Reader
 	out, err io.Writer
+	args     []string // as they were given
 	environ  []string
 
 	configPath string
@@ -56,7 +61,10 @@ back to the original words.`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.validText(cmd, args); err != nil {
+				return err
+			}
 			return a.load(cmd)
 		},
 	}
@@ -74,14 +82,31 @@ back to the original words.`,
 	root.AddCommand(
 		a.demoCmd(), a.initCmd(), a.serveCmd(), a.importCmd(), a.appendCmd(), a.sessionsCmd(), a.showCmd(),
 		a.condenseCmd(), a.configureCmd(), a.contextCmd(), a.grepCmd(), a.describeCmd(), a.expandCmd(),
-		a.statusCmd(), a.doctorCmd(), a.rebuildCmd(), a.deadCmd(), a.benchCmd(),
+		a.statusCmd(), a.doctorCmd(), a.rebuildCmd(), a.verifyCmd(), a.backupCmd(), a.restoreCmd(), a.deadCmd(), a.benchCmd(), a.evalCmd(),
 	)
+	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" { // which cobra lets pass with any argument
+			cmd.Args = cobra.NoArgs
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
 		if strings.Contains(cmd.Use, "SESSION") {
 			cmd.ValidArgsFunction = a.completeSessions
 		}
 	}
 	return root
+}
+
+// validText refuses arguments that are not UTF-8: JSON would carry them
+// changed, to another name. File names may be anything.
+func (a *app) validText(cmd *cobra.Command, positional []string) error {
+	files := strings.Contains(cmd.Use, "FILE")
+	for _, arg := range a.args {
+		if !utf8.ValidString(arg) && !(files && slices.Contains(positional, arg)) {
+			return problem.New(problem.Invalid, "%q is not valid UTF-8", arg)
+		}
+	}
+	return nil
 }
 
 // load lays configuration, environment and flags over each other.
@@ -99,14 +124,14 @@ func (a *app) load(cmd *cobra.Command) error {
 	}
 	cfg, err := config.Load(a.configPath, a.environ, given)
 	if err != nil {
-		return problem.New(problem.Invalid, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return problem.New(problem.Invalid, "%s", oneLine(err.Error()))
 	}
 	a.cfg, a.started = cfg, true
 	return nil
 }
 
 // exit prints a failure as one line and gives its exit code.
-func (a *app) exit(err error) int {
+func (a *app) exit(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return problem.ExitOK
 	}
@@ -116,7 +141,7 @@ func (a *app) exit(err error) int {
 	}
 	p := problem.From(err)
 	if !a.started && p.Code == problem.Internal {
-		p = problem.New(problem.Invalid, "%s", err.Error()).WithHint("see `lcm --help`")
+		p = problem.New(problem.Invalid, "%s", err.Error()).WithHint("see `%s --help`", cmd.CommandPath())
 	}
 	if errors.Is(err, context.Canceled) || a.ctx.Err() != nil && p.Code == problem.Unavailable {
 		fmt.Fprintln(a.err, "lcm: interrupted")
@@ -145,7 +170,20 @@ func (a *app) with(f func(ctx context.Context, c *client.Client) error) error {
 		return err
 	}
 	err = f(a.ctx, c)
-	return errors.Join(err, done())
+	if cause := done(); cause != nil && (err == nil || !answered(err)) {
+		return cause // why the node stopped: what the call met is its echo
+	}
+	return err
+}
+
+// answered reports whether a failure is about the question, and not about a
+// part that stopped before it could answer.
+func answered(err error) bool {
+	switch problem.From(err).Code {
+	case problem.Unavailable, problem.Stale, problem.Internal:
+		return false
+	}
+	return true
 }
 
 // call runs one tool and returns its answer.
@@ -231,10 +269,48 @@ func (a *app) busy(what string) (stop func()) {
 }
 
 // printer collects text output and remembers the first error.
-type printer struct{ w *bufio.Writer }
+type printer struct {
+	w   *bufio.Writer
+	tty bool
+}
 
-func (a *app) printer() printer { return printer{bufio.NewWriter(a.out)} }
+func (a *app) printer() printer {
+	f, ok := a.out.(*os.File)
+	return printer{bufio.NewWriter(a.out), ok && term.IsTerminal(int(f.Fd()))}
+}
 
-func (p printer) f(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
+func (p printer) f(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if p.tty {
+		text = visible(text)
+	}
+	_, _ = p.w.WriteString(text) // bufio keeps the error for flush
+}
+
+// visible shows control characters in place of letting them steer a terminal:
+// what was stored is other people's text. Line breaks and tabs stay.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < 0x20:
+			return r + 0x2400 // the control pictures
+		case r == 0x7f:
+			return 0x2421
+		case 0x80 <= r && r < 0xa0:
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// name is a session's name on one line: quoted where it would break out of it.
+func name(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0 {
+		return strconv.Quote(s)
+	}
+	return s
+}
 
 func (p printer) flush() error { return p.w.Flush() }

@@ -24,11 +24,12 @@ func main() {
 // run executes one command line and returns its exit code. End-to-end tests
 // call it as main does.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{ctx: ctx, in: stdin, out: stdout, err: stderr, environ: os.Environ()}
+	a := &app{ctx: ctx, args: args, in: stdin, out: stdout, err: stderr, environ: os.Environ()}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return a.exit(root.ExecuteContext(ctx))
+	cmd, err := root.ExecuteContextC(ctx)
+	return a.exit(cmd, err)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -12,11 +13,11 @@ import (
 )
 
 func (a *app) sessionsCmd() *cobra.Command {
-	var prefix string
+	var prefix, at string
 	cmd := &cobra.Command{
 		Use: "sessions", Short: "List sessions", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			in := api.SessionsIn{Scope: a.scope(""), Prefix: prefix}
+			in := api.SessionsIn{Scope: a.scope(""), Prefix: prefix, At: at}
 			return a.with(func(ctx context.Context, c *client.Client) error {
 				for {
 					var out api.SessionsReply
@@ -32,6 +33,7 @@ func (a *app) sessionsCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&prefix, "prefix", "", "only sessions whose name starts with this")
+	cmd.Flags().StringVar(&at, "at", "", "those that existed then, as they were: @<seq> or an RFC 3339 time")
 	return cmd
 }
 
@@ -50,8 +52,12 @@ type sessionLine struct {
 
 func (a *app) printSessions(rows []api.SessionRow, first bool) error {
 	p := a.printer()
+	width := 40 // of the names; those of one page line up
+	for _, r := range rows {
+		width = max(width, min(utf8.RuneCountInString(name(r.Session)), 80))
+	}
 	if !a.json && first {
-		p.f("%-40s %8s %10s %10s %6s %5s  %s\n", "SESSION", "ENTRIES", "TOKENS", "CONTEXT", "NODES", "CUT", "REGIME")
+		p.f("%-*s %8s %10s %10s %6s %5s  %s\n", width, "SESSION", "ENTRIES", "TOKENS", "CONTEXT", "NODES", "CUT", "REGIME")
 	}
 	for _, r := range rows {
 		if a.json {
@@ -61,7 +67,7 @@ func (a *app) printSessions(rows []api.SessionRow, first bool) error {
 			}
 			continue
 		}
-		p.f("%-40s %8d %10d %10d %6d %5d  %s\n", r.Session, r.Entries, r.Tokens, r.ContextTokens, r.Nodes, r.Cut, r.Regime)
+		p.f("%-*s %8d %10d %10d %6d %5d  %s\n", width, name(r.Session), r.Entries, r.Tokens, r.ContextTokens, r.Nodes, r.Cut, r.Regime)
 	}
 	return p.flush()
 }
@@ -177,7 +183,7 @@ func (a *app) contextCmd() *cobra.Command {
 
 func (a *app) printContext(c api.ContextOut) error {
 	p := a.printer()
-	p.f("%s  %s\n", c.Session, demo.Gauge(c.Tokens, c.Soft, c.Budget))
+	p.f("%s  %s\n", name(c.Session), demo.Gauge(c.Tokens, c.Soft, c.Budget))
 	p.f("regime %s, %d messages, prefix %s", c.Regime, len(c.Messages), c.PrefixHash)
 	for flag, on := range map[string]bool{"DEGRADED": c.Degraded, "hypothetical": c.Hypothetical} {
 		if on {
@@ -206,8 +212,10 @@ func (a *app) grepCmd() *cobra.Command {
 		Use:   "grep PATTERN",
 		Short: "Search turns, summaries and files",
 		Long: `Search. All words must match, in any order; --phrase keeps their order, --regex
-takes RE2 syntax over the verbatim text.`,
+takes RE2 syntax over the verbatim text, --mode substring takes it as it stands.
+--mode relevance answers a question in plain words, whose words may be missing.`,
 		Example: `  lcm grep "connection refused"
+  lcm grep --mode relevance "what did we decide about retries?" --neighbours 1
   lcm grep --regex 'ERR-[0-9]+' --session chat
   lcm grep deploy --role user --since 2026-01-01T00:00:00Z`,
 		Args: cobra.ExactArgs(1),
@@ -226,6 +234,10 @@ takes RE2 syntax over the verbatim text.`,
 	f := cmd.Flags()
 	f.BoolVar(&in.Regex, "regex", false, "the pattern is a regular expression (RE2)")
 	f.BoolVar(&in.Phrase, "phrase", false, "the words in this order, next to each other")
+	f.StringVar(&in.Mode, "mode", "", "words (default), phrase, relevance, regex, substring")
+	f.BoolVar(&in.IgnoreCase, "ignore-case", false, "of regex and substring; words never regard case")
+	f.BoolVar(&in.Multiline, "multiline", false, "of regex: ^ and $ match at line breaks too")
+	f.IntVar(&in.Neighbours, "neighbours", 0, "turns before and after each hit to give with it")
 	f.StringArrayVar(&in.Sessions, "session", nil, "only this session, repeatable")
 	f.StringVar(&in.Node, "node", "", "only what this node covers, as SESSION/n12")
 	f.StringArrayVar(&in.Roles, "role", nil, "only turns of this role, repeatable")
@@ -234,7 +246,7 @@ takes RE2 syntax over the verbatim text.`,
 	f.StringVar(&in.Since, "since", "", "not before this time (RFC 3339)")
 	f.StringVar(&in.Until, "until", "", "before this time (RFC 3339)")
 	f.BoolVar(&in.IncludeRemoved, "include-removed", false, "also turns of abandoned branches")
-	f.StringVar(&in.Sort, "sort", "", "recency (default) or relevance")
+	f.StringVar(&in.Sort, "sort", "", "recency (default), relevance, or hybrid of the two")
 	f.IntVar(&in.Limit, "limit", 0, "hits at most (default 20)")
 	f.IntVar(&in.MaxTokens, "max-tokens", 0, "tokens of the answer at most")
 	f.StringVar(&in.Cursor, "cursor", "", "go on where an earlier answer ended")
@@ -248,9 +260,9 @@ func (a *app) printHits(r api.GrepReply) error {
 		if group := h.Session + " " + h.CoveredBy; group != last {
 			last = group
 			if h.CoveredBy == "" {
-				p.f("%s\n", h.Session)
+				p.f("%s\n", name(h.Session))
 			} else {
-				p.f("%s  under %s\n", h.Session, h.CoveredBy)
+				p.f("%s  under %s\n", name(h.Session), h.CoveredBy)
 			}
 		}
 		id := h.Entry
@@ -302,7 +314,7 @@ func (a *app) describeCmd() *cobra.Command {
 }
 
 func printDescription(p printer, d api.DescribeOut) {
-	p.f("%s %s of %s", d.Kind, d.ID, d.Session)
+	p.f("%s %s of %s", d.Kind, name(d.ID), name(d.Session))
 	if d.Kind == "node" {
 		p.f(", depth %d", d.Depth)
 	}

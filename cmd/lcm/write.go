@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
+	"reflect"
 	"sort"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"lcm/events"
 	"lcm/internal/api"
 	"lcm/internal/client"
 	"lcm/internal/problem"
@@ -231,17 +234,37 @@ func (a *app) configureCmd() *cobra.Command {
 	return cmd
 }
 
-// settings reads setting=value pairs; numbers are numbers, the rest text.
+// settings reads setting=value pairs by the types of the settings; what there
+// is no setting for is the server's to refuse.
 func settings(pairs []string) (map[string]any, error) {
+	kinds := map[string]reflect.Kind{}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[events.Settings]()) {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		kinds[key] = f.Type.Kind()
+	}
 	out := map[string]any{}
 	for _, kv := range pairs {
 		k, v, ok := strings.Cut(kv, "=")
 		if !ok {
 			return nil, problem.New(problem.Invalid, "--set %q is not setting=value", kv)
 		}
-		if f, err := strconv.ParseFloat(v, 64); err == nil {
+		switch kinds[k] {
+		case reflect.Int:
+			n, err := strconv.Atoi(v)
+			if f, ferr := strconv.ParseFloat(v, 64); err != nil && ferr == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+				n, err = int(f), nil // 2e5
+			}
+			if err != nil {
+				return nil, problem.New(problem.Invalid, "setting %s: %q is no whole number", k, v)
+			}
+			out[k] = n
+		case reflect.Float64:
+			f, err := strconv.ParseFloat(v, 64)
+			if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+				return nil, problem.New(problem.Invalid, "setting %s: %q is no number", k, v)
+			}
 			out[k] = f
-		} else {
+		default:
 			out[k] = v
 		}
 	}
@@ -254,7 +277,7 @@ func (a *app) printSettings(out api.ConfigureOut) error {
 	}
 	s := out.Settings
 	p := a.printer()
-	p.f("session %s: budget %d tokens (window %d, reserve %d, overhead %d)\n", out.Session, out.Budget, s.Window, s.Reserve(), s.Overhead)
+	p.f("session %s: budget %d tokens (window %d, reserve %d, overhead %d)\n", name(out.Session), out.Budget, s.Window, s.Reserve(), s.Overhead)
 	p.f("  context_threshold %v (%d tokens)   cut_target %v   min_cut %v\n", s.ContextThreshold, s.Soft(), s.CutTarget, s.MinCut)
 	p.f("  summary_budget %v   recut_threshold %v   recut_target %v\n", s.SummaryBudget, s.RecutThreshold, s.RecutTarget)
 	p.f("  fresh_tail_count %d   fresh_tail_max %v   leaf_trigger_tokens %d\n", s.FreshTailCount, s.FreshTailMax, s.LeafTriggerTokens)
@@ -292,7 +315,10 @@ func (a *app) condenseCmd() *cobra.Command {
 }
 
 func (a *app) deadCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "dead", Short: "Refused input: list it, show it, retry it"}
+	cmd := &cobra.Command{
+		Use: "dead", Short: "Refused input: list it, show it, retry it", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	var session string
 	cmd.PersistentFlags().StringVar(&session, "session", "", "only this session's")
 	list := &cobra.Command{

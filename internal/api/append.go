@@ -24,6 +24,8 @@ type Write struct {
 	// AfterID and KeptID place a Compaction by turn id, "" = unknown.
 	AfterID string `json:"after_id,omitempty"`
 	KeptID  string `json:"kept_id,omitempty"`
+	// Refused: the source is no turn, and why. It is answered, not written.
+	Refused string `json:"refused,omitempty"`
 }
 
 // AppendRequest writes to one session, in order. Writes that are known already
@@ -76,6 +78,9 @@ type DeadLetter struct {
 	Bytes  int        `json:"bytes"`
 	Time   string     `json:"time"`
 	Format string     `json:"format,omitempty"`
+	// TurnID is the id the turn was to have where its source has none: a retry
+	// uses it, so that the turn stays one turn.
+	TurnID string `json:"turn_id,omitempty"`
 	// Body is the original, nil where it was above the inline limit.
 	Body []byte `json:"body,omitempty"`
 }

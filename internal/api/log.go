@@ -57,3 +57,7 @@ type InboxMessage struct {
 	Data   []byte
 	Format string // header Lcm-Format, "" = auto
 }
+
+// HeaderInboxOrigin of a restored inbox message is its identity in the log it
+// was published to, in:<epoch>:<position>: turns without ids keep theirs.
+const HeaderInboxOrigin = "Lcm-Inbox-Origin"

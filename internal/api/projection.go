@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lcm/events"
+	"lcm/rank"
 	"lcm/session"
 )
 
@@ -192,9 +193,12 @@ func ParseDocID(id string) (seq uint64, kind string, part int, err error) {
 
 // IndexQuery asks for documents.
 type IndexQuery struct {
-	Text   string
-	Phrase bool // the words in this order, next to each other; else all of them anywhere
-	Tenant string
+	Text string
+	// Literals, in place of Text, narrow down where a text may hold, of each
+	// list, at least one string, in any case. The answer over-matches.
+	Literals [][]string
+	Phrase   bool // the words in this order, next to each other; else all of them anywhere
+	Tenant   string
 	// Empty filters filter nothing.
 	Sessions []string
 	Roles    []string
@@ -202,24 +206,51 @@ type IndexQuery struct {
 	Depths   []int
 	Since    time.Time // zero = open
 	Until    time.Time
-	// ByScore sorts by relevance, else newest first. Ties go to the newer.
-	ByScore bool
-	Limit   int
-	After   string // Cursor of a hit; newest first, any DocID; "" = from the start
+	Limit    int
+	After    string // DocID to go on behind, "" = from the newest
 }
 
 // IndexHit names a document.
 type IndexHit struct {
-	Seq    uint64
-	Kind   string
-	Part   int
-	Cursor string // After of a query that goes on behind this hit
+	Seq  uint64
+	Kind string
+	Part int
+	ID   string // its DocID
 }
 
-// IndexHits is one page.
+// IndexHits is one page, newest first.
 type IndexHits struct {
 	Hits  []IndexHit
 	Total uint64 // documents that match, this page or not
+	Loose bool   // some of them may hold no match
+}
+
+// RankQuery asks for the documents that answer a question best. Words of it
+// may be missing.
+type RankQuery struct {
+	// IndexQuery filters; its Text, where there is one, must match as in
+	// Search, and a document that holds no word of the question scores 0.
+	// After is not used.
+	IndexQuery
+	Question rank.Question
+	Rules    rank.Rules
+	// Stats of an earlier page keep the order as it was; nil = as they are now.
+	Stats *rank.Stats
+}
+
+// RankHit is a document with its score, in which the role, the neighbours and
+// the places of the words have no part yet.
+type RankHit struct {
+	IndexHit
+	Score float64
+}
+
+// RankHits are the best documents, best first.
+type RankHits struct {
+	Hits  []RankHit
+	Total uint64 // documents that match
+	Loose bool   // as in IndexHits
+	Stats rank.Stats
 }
 
 // IndexWriter makes documents and position durable together.
@@ -236,6 +267,10 @@ type IndexWriter interface {
 type IndexReader interface {
 	// Search answers problem.Invalid for a text that has no words.
 	Search(ctx context.Context, q IndexQuery) (IndexHits, error)
+	// Narrows reports whether literals spare reading most texts.
+	Narrows(literals [][]string) bool
+	// Rank is Search by relevance.
+	Rank(ctx context.Context, q RankQuery) (RankHits, error)
 	// Locator prepares the query's text for matching single texts. It returns
 	// the byte ranges of the matched words, nil where the text does not match.
 	Locator(text string, phrase bool) (func(text string) [][2]int, error)

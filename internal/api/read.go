@@ -111,6 +111,7 @@ type NodeReply struct {
 type FileRequest struct {
 	Ref   events.Ref      `json:"ref"`
 	ID    string          `json:"id"`
+	At    uint64          `json:"at,omitempty"`
 	Token events.Position `json:"token"`
 }
 
@@ -123,11 +124,14 @@ type FileReply struct {
 
 // SessionsRequest lists sessions of a tenant by name.
 type SessionsRequest struct {
-	Tenant string          `json:"tenant"`
-	Prefix string          `json:"prefix,omitempty"`
-	After  string          `json:"after,omitempty"` // name after which to go on
-	Limit  int             `json:"limit,omitempty"`
-	Token  events.Position `json:"token"`
+	Tenant string `json:"tenant"`
+	Prefix string `json:"prefix,omitempty"`
+	After  string `json:"after,omitempty"` // name after which to go on
+	Limit  int    `json:"limit,omitempty"`
+	// At answers with the sessions that existed then, as they were: "@4711" or
+	// RFC 3339, "" = now. A page may then hold fewer rows than its limit.
+	At    string          `json:"at,omitempty"`
+	Token events.Position `json:"token"`
 }
 
 // SessionRow is a session in a list.
@@ -168,23 +172,36 @@ type ResolveReply struct {
 
 // GrepRequest searches. Scope always comes from the authenticated caller.
 type GrepRequest struct {
-	Tenant   string   `json:"tenant"`
-	Pattern  string   `json:"pattern"`
-	Mode     string   `json:"mode,omitempty"` // words (default), phrase, regex
-	Sessions []string `json:"sessions,omitempty"`
-	Node     uint64   `json:"node,omitempty"` // inside a node; needs one session
-	Roles    []string `json:"roles,omitempty"`
-	Kinds    []string `json:"kinds,omitempty"` // turn, summary, file; default turn and summary
-	Depths   []int    `json:"depths,omitempty"`
+	Tenant  string `json:"tenant"`
+	Pattern string `json:"pattern"`
+	// Mode: words (default), phrase, relevance, regex, substring. All of the
+	// pattern must match but in mode relevance, where words may be missing.
+	Mode string `json:"mode,omitempty"`
+	// IgnoreCase is for regex and substring, which are exact otherwise; in
+	// Multiline, ^ and $ of a regex match at line breaks too.
+	IgnoreCase bool     `json:"ignore_case,omitempty"`
+	Multiline  bool     `json:"multiline,omitempty"`
+	Sessions   []string `json:"sessions,omitempty"`
+	Node       uint64   `json:"node,omitempty"` // inside a node; needs one session
+	Roles      []string `json:"roles,omitempty"`
+	Kinds      []string `json:"kinds,omitempty"` // turn, summary, file; default turn and summary
+	Depths     []int    `json:"depths,omitempty"`
 	// Since and Until bound the time, RFC 3339, "" = open.
-	Since          string          `json:"since,omitempty"`
-	Until          string          `json:"until,omitempty"`
-	IncludeRemoved bool            `json:"include_removed,omitempty"`
-	Sort           string          `json:"sort,omitempty"` // recency (default), relevance
-	Limit          int             `json:"limit,omitempty"`
-	MaxTokens      int             `json:"max_tokens,omitempty"`
-	Cursor         string          `json:"cursor,omitempty"`
-	Token          events.Position `json:"token"`
+	Since          string `json:"since,omitempty"`
+	Until          string `json:"until,omitempty"`
+	IncludeRemoved bool   `json:"include_removed,omitempty"`
+	// Sort: recency, relevance, or hybrid, which fuses the two by rank. The
+	// default is recency, in mode relevance relevance.
+	Sort string `json:"sort,omitempty"`
+	// Neighbours: so many turns of the path before and after each turn found
+	// come with it, at most 5.
+	Neighbours int `json:"neighbours,omitempty"`
+	Limit      int `json:"limit,omitempty"`
+	// MaxTokens bounds the answer as JSON, by the counter that contexts are
+	// measured with; one hit is always given. 0 = no bound.
+	MaxTokens int             `json:"max_tokens,omitempty"`
+	Cursor    string          `json:"cursor,omitempty"`
+	Token     events.Position `json:"token"`
 }
 
 // Hit is one match.
@@ -199,15 +216,29 @@ type Hit struct {
 	Time      time.Time `json:"time"`
 	Removed   bool      `json:"removed"`
 	Snippet   string    `json:"snippet"`
+	// Matches are byte ranges of the snippet, on grapheme boundaries.
+	Matches [][2]int `json:"matches"`
+	// Before and After are the turns beside it, where asked for.
+	Before []Beside `json:"before,omitempty"`
+	After  []Beside `json:"after,omitempty"`
 	// Seq orders hits of equal rank.
 	Seq uint64 `json:"seq"`
 }
 
+// Beside is the beginning of a turn beside a hit.
+type Beside struct {
+	Entry string `json:"entry"`
+	Role  string `json:"role"`
+	Text  string `json:"text"`
+}
+
 // GrepReply is one page of hits.
 type GrepReply struct {
-	Hits   []Hit  `json:"hits"`
-	Total  int    `json:"total"` // matches found, this page or not
-	Cursor string `json:"cursor,omitempty"`
+	Hits  []Hit `json:"hits"`
+	Total int   `json:"total"` // matches found, this page or not
+	// TotalEstimated: not every match was looked at to count it.
+	TotalEstimated bool   `json:"total_estimated,omitempty"`
+	Cursor         string `json:"cursor,omitempty"`
 	// NotSearched says what a limit, a deadline or an index that lags left
 	// out, one sentence each; empty = everything was searched.
 	NotSearched []string        `json:"not_searched"`

@@ -205,9 +205,14 @@ type TurnsOut struct {
 // GrepIn searches; see GrepRequest.
 type GrepIn struct {
 	Scope
-	Pattern        string   `json:"pattern"`
+	Pattern string `json:"pattern"`
+	// Mode: words (default), phrase, relevance, regex, substring. Regex and
+	// Phrase are short for the mode of that name.
+	Mode           string   `json:"mode,omitempty"`
 	Regex          bool     `json:"regex,omitempty"`
 	Phrase         bool     `json:"phrase,omitempty"`
+	IgnoreCase     bool     `json:"ignore_case,omitempty"`
+	Multiline      bool     `json:"multiline,omitempty"`
 	Sessions       []string `json:"sessions,omitempty"`
 	Node           string   `json:"node,omitempty"`
 	Roles          []string `json:"roles,omitempty"`
@@ -217,6 +222,7 @@ type GrepIn struct {
 	Until          string   `json:"until,omitempty"`
 	IncludeRemoved bool     `json:"include_removed,omitempty"`
 	Sort           string   `json:"sort,omitempty"`
+	Neighbours     int      `json:"neighbours,omitempty"`
 	Limit          int      `json:"limit,omitempty"`
 	MaxTokens      int      `json:"max_tokens,omitempty"`
 	Cursor         string   `json:"cursor,omitempty"`

@@ -72,6 +72,7 @@ var benchmarks = map[string]benchmark{
 	"ingest":  {50_000, ingestBench},
 	"append":  {30_000, appendBench},
 	"replay":  {50_000, replayBench},
+	"verify":  {100_000, verifyBench},
 	"context": {10_000, contextBench},
 }
 

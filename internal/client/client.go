@@ -142,16 +142,25 @@ func decode(tool string, resp *http.Response, out any) error {
 		return problem.New(problem.Unavailable, "%s: the answer broke off: %w", tool, err)
 	}
 	if resp.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(body, out); err != nil {
-			return fmt.Errorf("%s: the answer is not what was expected: %w", tool, err)
+		if json.Unmarshal(body, out) != nil {
+			return stranger(tool, resp)
 		}
 		return nil
 	}
 	p := new(problem.Error)
-	if json.Unmarshal(body, p) != nil || p.Code == "" {
-		return problem.New(problem.Internal, "%s: HTTP %s", tool, resp.Status)
+	if json.Unmarshal(body, p) != nil || p.Status() == 0 {
+		return stranger(tool, resp)
+	}
+	if a, ok := out.(*api.AppendOut); ok && json.Unmarshal(body, a) == nil && len(a.Turns) > 0 {
+		return nil // every turn was refused, and each says why
 	}
 	return p
+}
+
+// stranger: what answers there does not speak this protocol.
+func stranger(tool string, resp *http.Response) error {
+	return problem.New(problem.Unavailable, "what answers at %s is no lcm server of this version: %s: HTTP %s", resp.Request.URL.Host, tool, resp.Status).
+		WithHint("see --server, or server.json in the data directory")
 }
 
 // direct is a transport that calls a handler in this process. Answers stream
@@ -210,3 +219,6 @@ func (w *pipeWriter) Write(b []byte) (int, error) {
 
 // FlushError lets a ResponseController flush: a pipe holds nothing back.
 func (w *pipeWriter) FlushError() error { return nil }
+
+// EnableFullDuplex lets a handler answer while it reads: pipes do not mind.
+func (w *pipeWriter) EnableFullDuplex() error { return nil }

@@ -36,7 +36,7 @@ func (r *run) commit(ctx context.Context, j job, n *events.NodeCommitted) error 
 			r.out.Nodes++
 			return nil
 		}
-		if r.taken(j) {
+		if r.taken(ctx, j) {
 			return nil
 		}
 	}
@@ -44,7 +44,7 @@ func (r *run) commit(ctx context.Context, j job, n *events.NodeCommitted) error 
 
 // taken reports whether an accepted node makes this one worthless: it has the
 // key, covers its entries at its depth or above, or repairs the same node.
-func (r *run) taken(j job) bool {
+func (r *run) taken(ctx context.Context, j job) bool {
 	if j.key == "" || r.committed[j.key] {
 		return false
 	}
@@ -60,7 +60,14 @@ func (r *run) taken(j job) bool {
 			return true
 		}
 	}
-	return false
+	return j.supersedes != "" && r.known(ctx, j.key)
+}
+
+// known asks for a node that the view need not show: a repair below a node that
+// is shown.
+func (r *run) known(ctx context.Context, key string) bool {
+	reply, err := r.s.d.Reads.Node(ctx, api.NodeRequest{Ref: r.ref, Keys: []string{key}, Token: r.token()})
+	return err == nil && len(reply.Nodes) > 0
 }
 
 func takes(d session.Node, j job) bool {
@@ -93,7 +100,9 @@ func overlap(a, b []events.Range) bool {
 func (r *run) append(ctx context.Context, p events.Payload) (stored bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.c.CommitTimeout)
 	defer cancel()
-	r.notBefore(r.s.d.Clock())
+	if now := r.s.d.Clock(); now.After(r.last) {
+		r.last = now
+	}
 	subject := events.Subject(events.LaneDerived, r.ref, r.s.c.Partitions)
 	m, next, err := events.Encode(subject, p, r.last, r.lane.Link)
 	if err != nil {

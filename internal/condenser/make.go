@@ -161,7 +161,7 @@ func (r *run) make(ctx context.Context, jobs []job) error {
 	defer m.stop()
 	var failed error
 	for i, j := range jobs {
-		if r.taken(j) {
+		if r.taken(ctx, j) {
 			m.cancels[i]() // another condenser made it while this one waited
 			continue
 		}

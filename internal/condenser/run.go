@@ -22,6 +22,7 @@ type run struct {
 	// knows. Ahead of view after its own appends.
 	epoch string
 	lane  session.LaneHead
+	seen  uint64    // watermark of view
 	last  time.Time // newest event time known: times do not go backwards
 
 	committed map[string]bool // keys this run has appended
@@ -40,26 +41,17 @@ func (r *run) load(ctx context.Context, token events.Position) error {
 		return problem.New(problem.Internal, "the view of %s is empty", r.ref)
 	}
 	r.view, r.epoch, r.lane = reply.View, reply.Watermark.Epoch, reply.View.Derived
-	if n := len(r.view.Tail); n > 0 {
-		r.notBefore(r.view.Tail[n-1].Time)
-	}
-	if n := len(r.view.Pending); n > 0 {
-		r.notBefore(r.view.Pending[n-1].Time)
-	}
-	if r.view.Cut != nil {
-		r.notBefore(r.view.Cut.Time)
+	r.seen = reply.Watermark.Seq
+	if r.view.Time.After(r.last) {
+		r.last = r.view.Time
 	}
 	return nil
 }
 
-func (r *run) notBefore(t time.Time) {
-	if t.After(r.last) {
-		r.last = t
-	}
-}
-
 // token of everything this run has seen or appended.
-func (r *run) token() events.Position { return events.Position{Epoch: r.epoch, Seq: r.lane.LastSeq} }
+func (r *run) token() events.Position {
+	return events.Position{Epoch: r.epoch, Seq: max(r.lane.LastSeq, r.seen)}
+}
 
 func (r *run) cut() uint64 {
 	if r.view == nil || r.view.Cut == nil {

@@ -48,8 +48,12 @@ type world struct {
 }
 
 func newWorld(t testing.TB, change ...func(*events.Settings)) *world {
+	return newWorldOf(t, events.Ref{Tenant: "t", Session: "s"}, change...)
+}
+
+func newWorldOf(t testing.TB, ref events.Ref, change ...func(*events.Settings)) *world {
 	w := &world{
-		t: t, ref: events.Ref{Tenant: "t", Session: "s"}, last: map[string]uint64{},
+		t: t, ref: ref, last: map[string]uint64{},
 		links: map[events.Lane]events.Link{}, rows: session.NewMemory(), bodies: map[uint64]json.RawMessage{},
 	}
 	var err error
@@ -124,9 +128,13 @@ func (w *world) talk(n, tokens int) {
 		}
 		t.ID = fmt.Sprintf("id%d", t.Entry)
 		t.Text = fmt.Sprintf("turn %d %s", t.Entry, strings.Repeat("word ", tokens))
-		t.Tokens, t.InputTokens = window.TurnTokens(t), condense.InputTokens(t)
+		measure(t)
 		w.emit(t)
 	}
+}
+
+func measure(t *events.TurnAppended) {
+	t.Tokens, t.InputTokens = window.TurnTokens(t), condense.InputTokens(t)
 }
 
 // hold stops the projection or lets it go on.

@@ -5,6 +5,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -241,8 +243,15 @@ func (c Config) Validate() error {
 	if c.Condenser.Workers < 1 || c.Condenser.Leaves < 1 {
 		errs = append(errs, errors.New("condenser.workers and condenser.leaves must be at least 1"))
 	}
-	if c.Tenant == "" {
-		errs = append(errs, errors.New("tenant is empty"))
+	if err := (events.Ref{Tenant: c.Tenant, Session: "x"}).Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		errs = append(errs, fmt.Errorf("log_level is %q: debug, info, warn or error", c.LogLevel))
+	}
+	if u, err := url.Parse(c.Server); c.Server != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		errs = append(errs, fmt.Errorf("server is %q: a URL such as http://127.0.0.1:8420", c.Server))
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"lcm/events"
@@ -123,6 +124,9 @@ func (s *Service) lookup(ctx context.Context, r api.LookupRequest) (*api.LookupR
 	return reply, nil
 }
 
+// errLost: the one kind of damage that a rebuild of the projection cannot mend.
+var errLost = errors.New("the log has lost events of it")
+
 // compare refuses a session whose subject ends before what the projection has
 // seen of it: damage can make the log deny events, and accept a fork.
 func (s *Service) compare(ctx context.Context, ref events.Ref, subject string, last uint64, r *api.LookupReply) error {
@@ -146,7 +150,7 @@ func (s *Service) compare(ctx context.Context, ref events.Ref, subject string, l
 	if last >= seen {
 		return nil
 	}
-	return problem.New(problem.Damaged, "session %s ends at %d in the log, the projection has seen %d: the log has lost events of it", ref, last, seen).
+	return problem.New(problem.Damaged, "session %s ends at %d in the log, the projection has seen %d: %w", ref, last, seen, errLost).
 		WithHint("the session is closed for writing; repair the log from a backup with `lcm doctor --repair`")
 }
 

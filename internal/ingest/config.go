@@ -21,9 +21,9 @@ import (
 // that take less.
 const InlineLimit = 4 << 20
 
-// deadLimit is the largest original that a dead letter keeps, bytes; of more
-// only hash, size and place are kept.
-const deadLimit = 512 << 10
+// deadLimit is the largest original that a dead letter keeps, bytes: whatever
+// could have been a turn. Of more only hash, size and place are kept.
+const deadLimit = InlineLimit
 
 // Log is the log as the append path needs it. Safe for concurrent use.
 type Log interface {

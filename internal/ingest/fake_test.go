@@ -259,10 +259,10 @@ func (p *projection) answer(r api.LookupRequest) (*api.LookupReply, error) {
 		}
 	}
 	for _, id := range r.Compactions {
-		if b, err := m.Get(session.RowTurn, session.CompactionKey(id)); err != nil {
+		if seq, err := q.CompactionSeq(id); err != nil {
 			return nil, err
-		} else if b != nil {
-			out.Compactions[id] = be64(b)
+		} else if seq != 0 {
+			out.Compactions[id] = seq
 		}
 	}
 	return out, nil

@@ -182,7 +182,7 @@ func (im *importer) add(ctx context.Context, it *readItem) error {
 		s.report.Skipped[it.Reason]++
 		return nil
 	case transcript.KindReject:
-		return im.refuse(ctx, s, it.Item, it.Reason)
+		return im.refuse(ctx, s, src, it.Reason)
 	case transcript.KindMove:
 		s.move = &src
 		return nil
@@ -198,7 +198,7 @@ func (im *importer) add(ctx context.Context, it *readItem) error {
 			s.report.Format = t.Turn.Format
 		}
 		if it.err != nil {
-			return im.refuse(ctx, s, it.Item, it.err.Error())
+			return im.refuse(ctx, s, src, it.err.Error())
 		}
 	}
 	// The last write of a session waits for the next one, so that a move at
@@ -228,7 +228,7 @@ func (im *importer) flush(ctx context.Context, s *sessionImport) error {
 	for i, w := range reply.Written {
 		switch isTurn := page[i].write.Turn != nil; {
 		case w.Error != "":
-			if err := im.refuse(ctx, s, page[i].item, w.Error); err != nil {
+			if err := im.refuse(ctx, s, page[i], w.Error); err != nil {
 				return err
 			}
 		case isTurn && w.Duplicate:
@@ -250,7 +250,8 @@ func (im *importer) flush(ctx context.Context, s *sessionImport) error {
 }
 
 // refuse counts and buries an item.
-func (im *importer) refuse(ctx context.Context, s *sessionImport, it transcript.Item, reason string) error {
+func (im *importer) refuse(ctx context.Context, s *sessionImport, src source, reason string) error {
+	it := src.item
 	s.report.Rejected++
 	if len(s.report.Problems) < maxProblems {
 		s.report.Problems = append(s.report.Problems, fmt.Sprintf("line %d: %s", it.Line, reason))
@@ -259,7 +260,7 @@ func (im *importer) refuse(ctx context.Context, s *sessionImport, it transcript.
 		return nil
 	}
 	ref := events.Ref{Tenant: im.o.Tenant, Session: s.report.Session}
-	d := withHash(letter(ref, it, fmt.Sprintf("%s:%d", im.o.File, it.Line), s.report.Format, reason))
+	d := withHash(letter(ref, src, fmt.Sprintf("%s:%d", im.o.File, it.Line), s.report.Format, reason))
 	d.Time = im.o.Clock().UTC().Format(time.RFC3339Nano)
 	if err := im.o.Bury(ctx, d); err != nil {
 		return fmt.Errorf("%s, line %d: keep the refused line: %w", im.o.File, it.Line, err)

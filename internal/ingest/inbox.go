@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -63,12 +64,11 @@ func (s *Service) appendSources(ctx context.Context, ref events.Ref, settings *e
 		reply, err := s.Append(ctx, api.AppendRequest{Ref: ref, Writes: writesOf(page), Settings: settings})
 		if err != nil {
 			p := problem.From(err)
-			switch p.Code {
-			case problem.Invalid, problem.TooLarge, problem.Damaged:
+			if p.Code == problem.Invalid || p.Code == problem.TooLarge || errors.Is(err, errLost) {
 				// Nothing that waiting would mend, and the partition's other
 				// sessions wait behind this message.
 				for _, one := range page {
-					if err := s.bury(ctx, letter(ref, one.item, origin, format, p.Error())); err != nil {
+					if err := s.bury(ctx, letter(ref, one, origin, format, p.Error())); err != nil {
 						return err
 					}
 				}
@@ -80,7 +80,7 @@ func (s *Service) appendSources(ctx context.Context, ref events.Ref, settings *e
 			if w.Error == "" {
 				continue
 			}
-			if err := s.bury(ctx, letter(ref, page[i].item, origin, format, w.Error)); err != nil {
+			if err := s.bury(ctx, letter(ref, page[i], origin, format, w.Error)); err != nil {
 				return err
 			}
 		}
@@ -124,25 +124,27 @@ func writesOf(src []source) []api.Write {
 	return out
 }
 
-// Parse turns a request's body into writes, in order; records that it cannot
-// read are answered as refused. Records that are not turns are left out.
-func Parse(body []byte, format string) (writes []api.Write, refused []api.Written, err error) {
+// Parse turns a request's body into writes, in order. A record that it cannot
+// read is a write that carries its refusal. Records that are not turns are left
+// out.
+func Parse(body []byte, format string) ([]api.Write, error) {
 	items, err := transcript.ParseBody(body, transcript.Options{Format: transcript.Format(format)})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	var out []api.Write
 	for _, it := range items {
 		switch {
 		case it.Kind == transcript.KindSkip:
 		case it.Kind == transcript.KindReject:
-			refused = append(refused, api.Written{Error: fmt.Sprintf("record %d: %s", max(it.Line, it.Index), it.Reason), Code: string(problem.Invalid)})
+			out = append(out, api.Write{Refused: fmt.Sprintf("record %d: %s", max(it.Line, it.Index), it.Reason)})
 		case it.Conversation != "":
-			refused = append(refused, api.Written{Error: fmt.Sprintf("record %d belongs to another conversation of the body: import it as a file", it.Line), Code: string(problem.Invalid)})
+			out = append(out, api.Write{Refused: fmt.Sprintf("record %d belongs to another conversation of the body: import it as a file", it.Line)})
 		default:
-			writes = append(writes, writeOf(it))
+			out = append(out, writeOf(it))
 		}
 	}
-	return writes, refused, nil
+	return out, nil
 }
 
 // parented are the settings of a sidechain's session, nil for any other.
@@ -157,16 +159,20 @@ func parented(defaults events.Settings, session, conversation string) *events.Se
 // rejected is the dead letter of an item the parser could not read.
 func rejected(ref events.Ref, it transcript.Item, origin, format string) api.DeadLetter {
 	ref.Session += it.Conversation
-	return letter(ref, it, origin, format, it.Reason)
+	return letter(ref, source{item: it}, origin, format, it.Reason)
 }
 
 // letter keeps an item's verbatim source with the reason it was refused.
-func letter(ref events.Ref, it transcript.Item, origin, format, reason string) api.DeadLetter {
+func letter(ref events.Ref, src source, origin, format, reason string) api.DeadLetter {
+	it, id := src.item, ""
+	if t := src.write.Turn; t != nil {
+		id = t.Turn.ID
+	}
 	if it.Index > 0 {
 		origin = fmt.Sprintf("%s#%d", origin, it.Index)
 	}
 	return api.DeadLetter{
-		Ref: ref, Origin: origin, Reason: reason, Format: format,
+		Ref: ref, Origin: origin, Reason: reason, Format: format, TurnID: id,
 		Body: it.Source, Bytes: int(it.SourceBytes), Hash: it.SourceHash,
 	}
 }

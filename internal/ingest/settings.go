@@ -3,8 +3,10 @@ package ingest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"reflect"
+	"strings"
 
 	"lcm/events"
 	"lcm/internal/problem"
@@ -29,12 +31,25 @@ func withFields(s events.Settings, set map[string]any) (events.Settings, error) 
 		err = dec.Decode(&s)
 	}
 	if err != nil {
-		return s, problem.New(problem.Invalid, "settings: %w", err)
+		return s, misnamed(err)
 	}
 	if err := s.Validate(); err != nil {
 		return s, problem.New(problem.Invalid, "settings: %w", err)
 	}
 	return s, nil
+}
+
+// misnamed says which setting has no such name or value, without the names of
+// Go types.
+func misnamed(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return problem.New(problem.Invalid, "setting %s cannot be a %s", wrong.Field, wrong.Value).WithHint("`lcm configure SESSION --json` shows them all")
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return problem.New(problem.Invalid, "there is no setting %s", name).WithHint("`lcm configure SESSION --json` shows them all")
+	}
+	return problem.New(problem.Invalid, "settings: %w", err)
 }
 
 // configure stages changed settings. A session that has none yet gets the

@@ -3,12 +3,14 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"lcm/internal/client"
@@ -70,15 +72,14 @@ func open(ctx context.Context, c config.Config, r Roles, lock *dirLock, log *slo
 		}
 		return err
 	}
-	return client.InProcess(failing{n.Handler(), run, n}), done, nil
+	return client.InProcess(failing{n.Handler(), n}), done, nil
 }
 
 // failing answers with the node's own failure once it has stopped, in place of
 // a wait for parts that are gone.
 type failing struct {
 	http.Handler
-	run context.Context
-	n   *Node
+	n *Node
 }
 
 func (f failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -106,8 +107,15 @@ func alive(ctx context.Context, o *Owner) error {
 		return err
 	}
 	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
+	if _, err = io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if epoch := resp.Header.Get("Lcm-Epoch"); resp.StatusCode != http.StatusOK || epoch == "" {
+		return errors.New("what answers there is no lcm server")
+	} else if o.Epoch != "" && epoch != o.Epoch {
+		return fmt.Errorf("what answers there serves the log %s, not %s", epoch, o.Epoch)
+	}
+	return nil
 }
 
 // Serve runs every role over the data directory, with HTTP, until ctx ends.
@@ -147,7 +155,10 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, version strin
 // loopback refuses addresses that others can reach: callers are not
 // authenticated yet.
 func loopback(addr string) error {
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
 	if err != nil {
 		return problem.New(problem.Invalid, "address %q: %w", addr, err).WithHint("write 127.0.0.1:8420")
 	}

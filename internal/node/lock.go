@@ -86,8 +86,8 @@ func waitLock(ctx context.Context, dir string) (*dirLock, *Owner, error) {
 			return l, nil, err
 		}
 		owner, err := readOwner(dir)
-		if err != nil || owner != nil {
-			return nil, owner, err
+		if err != nil || owner != nil && strconv.Itoa(owner.PID) == holder(dir) {
+			return nil, owner, err // else a killed server left it, and somebody else holds the lock
 		}
 		select {
 		case <-tick.C:

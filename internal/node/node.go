@@ -119,14 +119,35 @@ func (n *Node) logDir() string   { return filepath.Join(n.cfg.DataDir, "jetstrea
 func (n *Node) rowsPath() string { return filepath.Join(n.cfg.DataDir, "projection", "lcm.bolt") }
 func (n *Node) indexDir() string { return filepath.Join(n.cfg.DataDir, "projection", "index") }
 
-// mayCreate allows new streams where there is no projection that remembers
-// older ones: a log that went missing is never silently made anew.
+// mayCreate allows new streams where nothing of a projection remembers older
+// ones: a log that went missing is never silently made anew.
 func (n *Node) mayCreate() (bool, error) {
-	_, err := os.Stat(n.rowsPath())
-	if errors.Is(err, os.ErrNotExist) {
+	projection := filepath.Dir(n.rowsPath())
+	remembers, err := holdsFiles(projection)
+	if err != nil {
+		return false, problem.New(problem.Damaged, "the projection cannot be read: %w", err).WithHint("move %s aside: it is made anew from the log", projection)
+	}
+	if !remembers {
 		return true, nil
 	}
-	return false, err
+	log, err := holdsFiles(n.logDir())
+	if err != nil {
+		return false, problem.New(problem.Damaged, "the log cannot be read: %w", err).WithHint("put the log back in its place")
+	}
+	if !log {
+		return false, problem.New(problem.Damaged, "the log is missing: there is nothing in %s, but %s was made from one", n.logDir(), projection).
+			WithHint("put the log back; or delete %s to begin anew, without what was in it", projection)
+	}
+	return false, nil
+}
+
+// holdsFiles reports whether a directory exists and is not empty.
+func holdsFiles(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return len(entries) > 0, err
 }
 
 // Epoch names the log.
@@ -160,7 +181,10 @@ func (n *Node) Run(ctx context.Context) error {
 
 // runWithHTTP runs the roles and serves their tools on listener.
 func (n *Node) runWithHTTP(ctx context.Context, listener net.Listener) error {
-	srv := &http.Server{Handler: n.handler, ReadHeaderTimeout: 10 * time.Second}
+	srv := &http.Server{
+		Handler: failing{n.handler, n}, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(n.slog.Handler(), slog.LevelWarn),
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

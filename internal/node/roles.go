@@ -123,6 +123,7 @@ func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser) error {
 	var err error
 	n.tools, err = toolsvc.New(cfg, toolsvc.Deps{
 		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: ingest.Parse,
+		Verify: verifier(n.log), Export: exporter(n.log),
 		Import: func(ctx context.Context, src io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
 			settings := n.cfg.Session.Settings()
 			return ingest.Import(ctx, src, ingest.ImportOptions{
@@ -146,11 +147,15 @@ func summarizer(c config.Summarizer) (condense.Summarizer, error) {
 	if c.Kind == "extractive" {
 		return extract.Summarizer{}, nil
 	}
-	return llm.New(llm.Config{
+	s, err := llm.New(llm.Config{
 		Family: llm.Family(c.Kind), BaseURL: c.BaseURL, Model: c.Model, KeyEnv: c.KeyEnv,
 		Timeout:           time.Duration(c.TimeoutSeconds) * time.Second,
 		RequestsPerSecond: float64(c.RequestsPerMinute) / 60,
 	}, llm.Deps{})
+	if err != nil {
+		return nil, problem.New(problem.Invalid, "the summariser cannot be made: %w", err).WithHint("see [summarizer] in lcm.toml, LCM_SUMMARIZER_*")
+	}
+	return s, nil
 }
 
 // partitions reads "0-7" or "0,3,8-11"; "" is all of them, as nil.

@@ -217,7 +217,9 @@ func (b *batch) finish() error {
 // offPath is how many entries of a session are off its path.
 func offPath(h session.Head) int64 { return int64(h.Entries) - int64(session.Count(h.Path)) }
 
-// hot: the context is over its soft threshold. Below it a session is never due.
+// hot: the context may be over its soft threshold. The head counts turns and
+// block; frames, stand-ins and quotes come on top when it is rendered, so that
+// sessions a tenth below the threshold are judged too.
 func hot(h session.Head) bool {
-	return h.Configured && h.ContextTokens > h.Settings.Soft()
+	return h.Configured && h.ContextTokens+h.ContextTokens/10 > h.Settings.Soft()
 }

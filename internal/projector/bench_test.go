@@ -56,6 +56,10 @@ func (x *idleIndex) Checkpoint() (uint64, string) { return 1 << 60, "BENCH/all" 
 func (x *idleIndex) Search(context.Context, api.IndexQuery) (api.IndexHits, error) {
 	return api.IndexHits{}, nil
 }
+func (x *idleIndex) Rank(context.Context, api.RankQuery) (api.RankHits, error) {
+	return api.RankHits{}, nil
+}
+func (x *idleIndex) Narrows([][]string) bool                             { return false }
 func (x *idleIndex) Locator(string, bool) (func(string) [][2]int, error) { return nil, nil }
 func (x *idleIndex) Docs() (uint64, error)                               { return 0, nil }
 func (x *idleIndex) Verify() error                                       { return nil }

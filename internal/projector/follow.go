@@ -23,7 +23,7 @@ type swap struct {
 
 // followLoop follows the log for as long as ctx lasts, pausing for swaps.
 func (s *Service) followLoop(ctx context.Context, a *applier) error {
-	healed := false
+	healedAt := forever // position of the last repair: one that does not last ends the service
 	for {
 		fctx, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)
@@ -31,14 +31,14 @@ func (s *Service) followLoop(ctx context.Context, a *applier) error {
 		select {
 		case err := <-ended:
 			cancel()
-			if ctx.Err() != nil || !storeDamaged(err) || healed {
+			if ctx.Err() != nil || !storeDamaged(err) || a.at.Seq == healedAt {
 				return err
 			}
 			s.log.Error("store damaged, rebuilding from the log", "applied", a.at.Seq, "err", err)
-			healed = true
 			if a, err = s.heal(ctx, a); err != nil {
 				return err
 			}
+			healedAt = a.at.Seq
 		case w := <-s.swaps:
 			cancel()
 			<-ended
@@ -156,7 +156,7 @@ func (s *Service) gather(ctx context.Context, items []item, ahead <-chan []item,
 			continue
 		default:
 		}
-		if s.applied.demanded() {
+		if s.applied.demanded(items[len(items)-1].record.Seq) {
 			return items
 		}
 		if late == nil {

@@ -2,7 +2,6 @@ package projector
 
 import (
 	"context"
-	"time"
 
 	"lcm/internal/api"
 )
@@ -10,18 +9,12 @@ import (
 // indexPage is how many hits are asked of the index at a time.
 const indexPage = 256
 
-// search goes through the index, and through the rows it has not reached yet.
+// search goes through the rows that are not indexed yet, and through the index.
 func (g *grep) search(ctx context.Context) error {
-	var tail uint64
-	if g.q.Sort == sortRelevance {
-		g.awaitIndex(ctx)
-	} else {
-		var err error
-		if tail, err = g.searchTail(ctx); err != nil {
-			return g.timeOr(ctx, err)
-		}
+	tail, err := g.searchTail(ctx)
+	if err == nil {
+		err = g.searchIndex(ctx, tail)
 	}
-	err := g.searchIndex(ctx, tail)
 	return g.timeOr(ctx, err)
 }
 
@@ -32,19 +25,6 @@ func (g *grep) timeOr(ctx context.Context, err error) error {
 	}
 	g.notSearched("time ran out before the index had answered: the hits are not complete")
 	return nil
-}
-
-// awaitWait bounds how long a search by relevance waits for the index.
-const awaitWait = time.Second
-
-// awaitIndex: hits that have no score cannot be ranked, so they are waited for.
-func (g *grep) awaitIndex(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, awaitWait)
-	defer cancel()
-	if g.s.indexed.demand(ctx, g.bound) != nil {
-		n := g.s.indexed.get()
-		g.notSearched("the index is behind: positions %d to %d were not searched", n+1, g.bound)
-	}
 }
 
 // searchTail looks into the newest rows that are not indexed yet, one by one.
@@ -102,6 +82,10 @@ func (g *grep) searchIndex(ctx context.Context, upto uint64) error {
 	if err != nil {
 		return err
 	}
+	enough := uint64(countRows)
+	if g.q.exact() {
+		count, enough = true, countTexts
+	}
 	seen := uint64(0)
 	for {
 		var hits api.IndexHits
@@ -112,7 +96,7 @@ func (g *grep) searchIndex(ctx context.Context, upto uint64) error {
 		if err != nil {
 			return err
 		}
-		if g.full {
+		if g.full && !g.q.exact() {
 			err = g.countOnly(hits)
 		} else {
 			err = g.lookInto(ctx, hits)
@@ -126,28 +110,32 @@ func (g *grep) searchIndex(ctx context.Context, upto uint64) error {
 		if n < uint64(iq.Limit) || g.full && g.counted() || g.q.resumed == nil && rest == 0 {
 			return nil
 		}
-		if g.full && (!count || seen > countRows) {
+		if g.full && (!count || seen > enough) {
 			g.out.Total += int(rest) // what the index says of the rest
+			g.out.TotalEstimated = g.out.TotalEstimated || count || hits.Loose
 			return nil
 		}
-		iq.After = hits.Hits[n-1].Cursor
+		iq.After = hits.Hits[n-1].ID
 	}
 }
 
 func (g *grep) indexQuery(upto uint64) api.IndexQuery {
 	q := g.q
 	iq := api.IndexQuery{
-		Text: q.Pattern, Phrase: q.Mode == modePhrase, Tenant: q.Tenant, Sessions: q.Sessions, Roles: q.Roles,
-		Kinds: q.kinds, Depths: q.Depths, Since: q.since, Until: q.until,
-		ByScore: q.Sort == sortRelevance, Limit: indexPage, After: q.after,
+		Tenant: q.Tenant, Sessions: q.Sessions, Roles: q.Roles, Kinds: q.kinds, Depths: q.Depths,
+		Since: q.since, Until: q.until, Limit: indexPage, After: q.after,
 	}
-	if !iq.ByScore {
-		// Everything above upto was looked into, or is newer than the search.
-		if top := api.DocID(upto+1, api.KindFile, 0); iq.After == "" || top < iq.After {
-			iq.After = top
-		}
+	switch q.Mode {
+	case modeWords, modePhrase:
+		iq.Text, iq.Phrase = q.Pattern, q.Mode == modePhrase
+	case modeRegex, modeSubstring:
+		iq.Literals = q.literals
 	}
-	if q.Node == 0 {
+	// Everything above upto was looked into, or is newer than the search.
+	if top := api.DocID(upto+1, api.KindFile, 0); iq.After == "" || top < iq.After {
+		iq.After = top
+	}
+	if q.Node == 0 && !q.exact() {
 		iq.Limit = min(indexPage, q.limit+q.limit/4+8) // a few may fall to the filters
 	}
 	return iq

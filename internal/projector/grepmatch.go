@@ -125,8 +125,9 @@ func (g *grep) matchText(out []found, m material, kind string, part int, text st
 	}
 	h := api.Hit{
 		Session: m.row.Ref.Session, Kind: kind, Removed: m.removed, Seq: m.row.Seq,
-		Depth: api.NoDepth, Snippet: snippet(text, spans),
+		Depth: api.NoDepth,
 	}
+	h.Snippet, h.Matches = snippet(text, spans)
 	f := found{key: key, ref: m.row.Ref, n: m.row.N, node: kind == api.KindSummary}
 	if f.node {
 		h.Node, h.Depth, h.Time = nodeName(m.row.N), m.node.Depth, m.node.Time
@@ -144,6 +145,44 @@ func rowCandidates(rows []api.FeedRow) []candidate {
 		out[i] = candidate{row: row}
 	}
 	return out
+}
+
+// scanRows: sessions of so few turns and nodes are read rather than looked up.
+const scanRows = 2_000
+
+// scans: the texts themselves are read. In short sessions that is quickest; it
+// is needed where the index cannot narrow the search down, or lags.
+func (g *grep) scans() bool {
+	if !g.q.exact() {
+		return false
+	}
+	narrows, few := false, false
+	err := g.s.use(func(store api.Store, index api.Index) error {
+		narrows = index.Narrows(g.q.literals)
+		return store.View(func(tx api.StoreTx) (err error) {
+			few, err = g.few(tx)
+			return err
+		})
+	})
+	lags := g.s.indexed.get()+tailRows < g.bound
+	return err != nil || few || !narrows || lags
+}
+
+// few: the named sessions hold few rows.
+func (g *grep) few(tx api.StoreTx) (bool, error) {
+	n := uint64(0)
+	for _, name := range g.q.Sessions {
+		rows, err := tx.Rows(events.Ref{Tenant: g.q.Tenant, Session: name})
+		if err != nil {
+			return false, err
+		}
+		h, err := session.NewReader(rows).Head()
+		if err != nil {
+			return false, err
+		}
+		n += h.Entries + h.Nodes
+	}
+	return len(g.q.Sessions) > 0 && n <= scanRows, nil
 }
 
 // scan is a search without an index: it looks into every text, newest first.

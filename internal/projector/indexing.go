@@ -2,7 +2,6 @@ package projector
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -149,7 +148,7 @@ func (s *Service) awaitWork(ctx context.Context) error {
 // worked its share.
 func (s *Service) yield(ctx context.Context, worked time.Duration) error {
 	rest := worked * time.Duration(100-s.cfg.IndexShare) / time.Duration(s.cfg.IndexShare)
-	for rest > 0 && !s.indexed.demanded() {
+	for rest > 0 && !s.indexed.demanded(s.applied.get()) {
 		step := min(rest, s.cfg.IndexEvery)
 		before := s.applied.get()
 		if err := pause(ctx, step); err != nil {
@@ -351,11 +350,11 @@ func (s *Service) turnOf(ctx context.Context, ref events.Ref, e session.Entry, b
 			return nil, err
 		}
 	}
-	var t events.TurnAppended
-	if err := json.Unmarshal(body, &t); err != nil {
+	t, err := events.DecodeTurn(body)
+	if err != nil {
 		return nil, problem.New(problem.Damaged, "body of e%d of %s: %w", e.N, ref, err)
 	}
-	return &t, nil
+	return t, nil
 }
 
 // bodyFromLog reads a large body and makes sure that it is the one the fold

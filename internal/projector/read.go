@@ -73,14 +73,22 @@ func waitError(ctx context.Context, here, token events.Position) error {
 	return problem.New(problem.Stale, "the projection has reached position %d, the read needs %d: %w", here.Seq, token.Seq, ctx.Err())
 }
 
-// open returns the reader of a session that must exist.
+// holds refuses a session of a partition that is not held here.
+func (s *Service) holds(ref events.Ref) error {
+	if p := s.partition(ref); s.decoder.held != nil && !s.decoder.held[p] {
+		return problem.New(problem.Unavailable, "partition %d, which holds session %s, is not held here", p, ref)
+	}
+	return nil
+}
+
+// reader returns the reader of a session that must exist.
 func (s *Service) reader(tx api.StoreTx, ref events.Ref) (session.Reader, error) {
 	if err := ref.Validate(); err != nil {
 		return session.Reader{}, problem.New(problem.Invalid, "%w", err)
 	}
 	if !tx.Known(ref) {
-		if p := s.partition(ref); s.decoder.held != nil && !s.decoder.held[p] {
-			return session.Reader{}, problem.New(problem.Unavailable, "partition %d, which holds session %s, is not held here", p, ref)
+		if err := s.holds(ref); err != nil {
+			return session.Reader{}, err
 		}
 		return session.Reader{}, problem.New(problem.NotFound, "session %s does not exist", ref)
 	}
@@ -123,6 +131,9 @@ func (s *Service) Lookup(ctx context.Context, q api.LookupRequest) (*api.LookupR
 	if err := q.Ref.Validate(); err != nil {
 		return out, problem.New(problem.Invalid, "%w", err)
 	}
+	if err := s.holds(q.Ref); err != nil {
+		return out, err // not "unknown": another projector may know it
+	}
 	var calls []source
 	err := s.read(ctx, q.Token, func(tx api.StoreTx, at events.Position) error {
 		out.Watermark = at
@@ -130,7 +141,7 @@ func (s *Service) Lookup(ctx context.Context, q api.LookupRequest) (*api.LookupR
 		if err != nil {
 			return err
 		}
-		l := lookup{rows: rows, r: session.NewReader(rows), out: out}
+		l := lookup{r: session.NewReader(rows), out: out}
 		if out.Head, err = l.r.Head(); err != nil {
 			return err
 		}
@@ -169,9 +180,8 @@ func asked(ids []string, id string) bool {
 }
 
 type lookup struct {
-	rows session.Rows
-	r    session.Reader
-	out  *api.LookupReply
+	r   session.Reader
+	out *api.LookupReply
 }
 
 func (l lookup) ids(q api.LookupRequest) error {
@@ -190,7 +200,7 @@ func (l lookup) ids(q api.LookupRequest) error {
 		l.out.Known[id] = api.Known{Entry: n, Seq: e.Seq, Hash: e.Hash, SourceHash: e.SourceHash}
 	}
 	for _, id := range q.Compactions {
-		seq, err := l.number(session.CompactionKey(id))
+		seq, err := l.r.CompactionSeq(id)
 		if err != nil {
 			return err
 		}
@@ -206,7 +216,7 @@ func (l lookup) calls(q api.LookupRequest) ([]source, error) {
 	var out []source
 	seen := map[uint64]bool{}
 	for _, id := range q.Calls {
-		n, err := l.number(callKey(id))
+		n, err := l.r.CallEntry(id)
 		if err != nil {
 			return nil, err
 		}
@@ -221,13 +231,4 @@ func (l lookup) calls(q api.LookupRequest) ([]source, error) {
 		out = append(out, src)
 	}
 	return out, nil
-}
-
-// number reads a row of RowTurn that holds a number, 0 where there is none.
-func (l lookup) number(key []byte) (uint64, error) {
-	v, err := l.rows.Get(session.RowTurn, key)
-	if err != nil || len(v) != 8 {
-		return 0, err
-	}
-	return be64(v), nil
 }

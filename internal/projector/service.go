@@ -33,8 +33,8 @@ type Service struct {
 	index  api.Index
 	closed bool
 
-	applied  *watermark    // rows
-	indexed  *watermark    // documents
+	applied *watermark // rows
+	indexed *watermark // documents
 
 	rebuilding sync.Mutex
 }

@@ -12,13 +12,10 @@ import (
 	"lcm/internal/api"
 	"lcm/internal/problem"
 	"lcm/session"
+	"lcm/window"
 )
 
 func be64(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
-
-// callKey is where RowTurn keeps the entry that makes a tool call: package
-// session's key, see there.
-func callKey(id string) []byte { return append([]byte("\x00call:"), id...) }
 
 // View answers what planning and rendering need of a session.
 func (s *Service) View(ctx context.Context, q api.ViewRequest) (*api.ViewReply, error) {
@@ -96,13 +93,10 @@ func sessionRow(tx api.StoreTx, ref events.Ref) (api.SessionRow, error) {
 
 // regime by occupancy, as in DESIGN 6.1.
 func regime(h session.Head) events.Regime {
-	switch {
-	case !h.Configured || h.ContextTokens <= h.Settings.Soft():
+	if !h.Configured {
 		return events.RegimePassive
-	case h.ContextTokens <= h.Settings.Budget():
-		return events.RegimeAsync
 	}
-	return events.RegimeBlocking
+	return window.RegimeOf(h.ContextTokens, h.Settings)
 }
 
 // Resolve turns a position people write into a stream sequence.

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/clipperhouse/uax29/v2/graphemes"
@@ -15,8 +16,9 @@ const (
 )
 
 // snippet is the text around the first match, on one line, cut between
-// graphemes, with "…" where it was cut.
-func snippet(text string, spans [][2]int) string {
+// graphemes, with "…" where it was cut, and the byte ranges of the matches in
+// it.
+func snippet(text string, spans [][2]int) (string, [][2]int) {
 	from, to := 0, 0
 	if len(spans) > 0 {
 		from, to = spans[0][0], min(spans[0][1], spans[0][0]+snippetBytes)
@@ -27,14 +29,76 @@ func snippet(text string, spans [][2]int) string {
 	if end <= start {
 		end = boundaryBefore(text, min(len(text), start+snippetBytes))
 	}
-	out := oneLine(strings.ToValidUTF8(text[start:end], "\uFFFD"))
+	l := newLine(text, start, end)
+	matches := [][2]int{}
+	for _, s := range spans {
+		if s[0] >= end || s[1] <= start {
+			continue
+		}
+		m := [2]int{l.at(boundaryBefore(text, s[0])), l.at(boundaryAfter(text, s[1]))}
+		if n := len(matches); n > 0 && m[0] < matches[n-1][1] {
+			matches[n-1][1] = max(matches[n-1][1], m[1])
+		} else if m[0] < m[1] {
+			matches = append(matches, m)
+		}
+	}
+	return l.out.String(), matches
+}
+
+// line is a stretch of a text on one line: every run of white space is one
+// space, and none stands at its ends.
+type line struct {
+	start int
+	out   strings.Builder
+	place []int // of each byte of the stretch in out
+	end   int   // of the text in out, before a closing "…"
+}
+
+func newLine(text string, start, end int) *line {
+	l := &line{start: start}
 	if start > 0 {
-		out = "…" + out
+		l.out.WriteString("…")
 	}
-	if end < len(text) {
-		out += "…"
+	space, begun := false, false
+	for i, r := range text[start:end] {
+		n := utf8.RuneLen(r)
+		if r == utf8.RuneError { // also what is no UTF-8
+			_, n = utf8.DecodeRuneInString(text[start+i:])
+		}
+		if unicode.IsSpace(r) {
+			space = begun
+			l.mark(n)
+			continue
+		}
+		if space {
+			l.out.WriteByte(' ')
+		}
+		space, begun = false, true
+		l.mark(n)
+		l.out.WriteRune(r)
 	}
-	return out
+	if l.end = l.out.Len(); end < len(text) {
+		l.out.WriteString("…")
+	}
+	return l
+}
+
+// mark notes where n bytes of the text go.
+func (l *line) mark(n int) {
+	for range n {
+		l.place = append(l.place, l.out.Len())
+	}
+}
+
+// at maps a place in the text to one in the line.
+func (l *line) at(i int) int {
+	switch i -= l.start; {
+	case i < 0:
+		i = 0
+	case i >= len(l.place):
+		return l.end
+	}
+	return l.place[i]
 }
 
 // boundaryAfter is the first grapheme boundary at or after byte i.

@@ -11,33 +11,47 @@ type watermark struct {
 	seq   uint64
 	moved chan struct{} // closed and replaced when seq changes
 
-	asked  uint64        // greatest position that somebody cannot go on without
-	urgent chan struct{} // holds one: asked has grown
+	asked  map[uint64]int // positions that somebody cannot go on without, and how many do
+	urgent chan struct{}  // holds one: somebody has asked
 }
 
 func newWatermark(seq uint64) *watermark {
-	return &watermark{seq: seq, moved: make(chan struct{}), urgent: make(chan struct{}, 1)}
+	return &watermark{seq: seq, moved: make(chan struct{}), asked: map[uint64]int{}, urgent: make(chan struct{}, 1)}
 }
 
 // demand is wait, and asks whoever moves the position not to dawdle.
 func (w *watermark) demand(ctx context.Context, seq uint64) error {
 	w.mu.Lock()
-	if seq > w.seq && seq > w.asked {
-		w.asked = seq
-		select {
-		case w.urgent <- struct{}{}:
-		default:
-		}
+	if seq <= w.seq {
+		w.mu.Unlock()
+		return nil
 	}
+	w.asked[seq]++
 	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.asked[seq]--; w.asked[seq] == 0 {
+			delete(w.asked, seq)
+		}
+	}()
+	select {
+	case w.urgent <- struct{}{}:
+	default:
+	}
 	return w.wait(ctx, seq)
 }
 
-// demanded: somebody waits for a position that is not reached.
-func (w *watermark) demanded() bool {
+// demanded: going on to upto would serve somebody who waits.
+func (w *watermark) demanded(upto uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.asked > w.seq
+	for seq := range w.asked {
+		if w.seq < seq && seq <= upto {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *watermark) set(seq uint64) {

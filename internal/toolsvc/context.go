@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"lcm/condense"
 	"lcm/events"
 	"lcm/internal/api"
 	"lcm/internal/problem"
@@ -35,7 +36,11 @@ func (s *Service) Context(ctx context.Context, in api.ContextIn) (*api.ContextOu
 	if err != nil {
 		return nil, err
 	}
-	if err := validWindow(in, reply.View.Settings); err != nil {
+	if reply.View.Settings.Window == 0 {
+		return nil, problem.New(problem.NotFound, "session %s did not exist at %s", ref.Session, in.At)
+	}
+	asked, err := validWindow(in, reply.View.Settings)
+	if err != nil {
 		return nil, err
 	}
 	if at == 0 && in.Window == 0 && in.Overhead == 0 {
@@ -43,16 +48,17 @@ func (s *Service) Context(ctx context.Context, in api.ContextIn) (*api.ContextOu
 			return nil, err
 		}
 	}
-	c, err := s.render(ctx, reply.View, at, window.Options{Window: in.Window, Overhead: in.Overhead, Emergency: true})
+	c, err := s.render(ctx, reply, at, window.Options{Window: in.Window, Overhead: in.Overhead, Emergency: true})
 	if err != nil {
 		return nil, err
 	}
-	return contextOut(ref, format, reply, c, in.PrefixHash)
+	return contextOut(ref, format, reply, c, asked.Soft(), in.PrefixHash)
 }
 
-func validWindow(in api.ContextIn, s events.Settings) error {
-	if in.Window < 0 || in.Overhead < 0 {
-		return problem.New(problem.Invalid, "window and overhead cannot be negative")
+// validWindow gives the settings a call is rendered under.
+func validWindow(in api.ContextIn, s events.Settings) (events.Settings, error) {
+	if in.Window < 0 || in.Overhead < 0 || in.WaitSeconds < 0 {
+		return s, problem.New(problem.Invalid, "window, overhead and wait_seconds cannot be negative")
 	}
 	if in.Window > 0 {
 		s.Window = in.Window
@@ -61,22 +67,31 @@ func validWindow(in api.ContextIn, s events.Settings) error {
 		s.Overhead = in.Overhead
 	}
 	if b := s.Budget(); b < events.MinBudget {
-		return problem.New(problem.Invalid, "window %d with overhead %d leaves a budget of %d tokens, at least %d are needed",
+		return s, problem.New(problem.Invalid, "window %d with overhead %d leaves a budget of %d tokens, at least %d are needed",
 			s.Window, s.Overhead, b, events.MinBudget)
 	}
-	return nil
+	return s, nil
 }
 
-// settle waits while the session is over its budget: it dispatches an urgent
-// task and looks again until the context fits or the deadline passes.
+// renderMargin is what a context call keeps of its deadline for rendering.
+const renderMargin = 2 * time.Second
+
+// settle waits while the session is over its budget and something can be done
+// about it: it dispatches an urgent task and looks again until the context
+// fits or the deadline passes. Then the caller renders the emergency view.
 func (s *Service) settle(ctx context.Context, q api.ViewRequest, r *api.ViewReply, seconds int) (*api.ViewReply, error) {
-	over := func(v *session.View) bool { return window.ContextTokens(v) > v.Settings.Budget() }
-	if !over(r.View) {
+	wait := func(v *session.View) bool {
+		return window.ContextTokens(v) > v.Settings.Budget() && condense.Plan(v).Due()
+	}
+	if !wait(r.View) {
 		return r, nil
 	}
 	limit := s.c.BlockingDeadline
 	if seconds > 0 {
 		limit = time.Duration(seconds) * time.Second
+	}
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(end)-renderMargin)
 	}
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -96,7 +111,7 @@ func (s *Service) settle(ctx context.Context, q api.ViewRequest, r *api.ViewRepl
 			if err != nil {
 				return nil, err
 			}
-			if r = next; !over(r.View) || r.View.Stall != nil {
+			if r = next; !wait(r.View) {
 				return r, nil
 			}
 		}
@@ -104,8 +119,9 @@ func (s *Service) settle(ctx context.Context, q api.ViewRequest, r *api.ViewRepl
 }
 
 // render fetches the bodies a view shows, and nothing else, and renders it.
-func (s *Service) render(ctx context.Context, v *session.View, at uint64, o window.Options) (*window.Context, error) {
-	bodies, err := s.bodies(ctx, v, at)
+func (s *Service) render(ctx context.Context, r *api.ViewReply, at uint64, o window.Options) (*window.Context, error) {
+	v := r.View
+	bodies, err := s.bodies(ctx, v, at, r.Watermark)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +132,9 @@ func (s *Service) render(ctx context.Context, v *session.View, at uint64, o wind
 	return c, nil
 }
 
-func (s *Service) bodies(ctx context.Context, v *session.View, at uint64) (session.Bodies, error) {
+// bodies reads the payloads of a view; seen is the view's own watermark, so
+// that a replica that lags behind it waits.
+func (s *Service) bodies(ctx context.Context, v *session.View, at uint64, seen events.Position) (session.Bodies, error) {
 	var ranges []events.Range
 	add := func(e session.Entry) { ranges = session.Joined(ranges, []events.Range{{First: e.N, Last: e.N}}) }
 	for _, e := range v.Pinned {
@@ -130,7 +148,7 @@ func (s *Service) bodies(ctx context.Context, v *session.View, at uint64) (sessi
 	}
 	turns := make(map[uint64]*events.TurnAppended, len(v.Tail)+len(v.Pinned)+1)
 	if len(ranges) > 0 {
-		err := s.turns(ctx, api.TurnsRequest{Ref: v.Ref, Ranges: ranges, At: at}, func(t api.StoredTurn) error {
+		err := s.turns(ctx, api.TurnsRequest{Ref: v.Ref, Ranges: ranges, At: at, Token: seen}, func(t api.StoredTurn) error {
 			p := new(events.TurnAppended)
 			turns[t.Entry.N] = p
 			return json.Unmarshal(t.Payload, p)
@@ -147,13 +165,13 @@ func (s *Service) bodies(ctx context.Context, v *session.View, at uint64) (sessi
 	}, nil
 }
 
-func contextOut(ref events.Ref, f transcript.Format, r *api.ViewReply, c *window.Context, lastHash string) (*api.ContextOut, error) {
+func contextOut(ref events.Ref, f transcript.Format, r *api.ViewReply, c *window.Context, soft int, lastHash string) (*api.ContextOut, error) {
 	enc, err := c.Encode(f)
 	if err != nil {
 		return nil, problem.New(problem.Invalid, "context as %q: %w", f, err).WithHint("formats are openai, anthropic, plain")
 	}
 	out := &api.ContextOut{
-		Session: ref.Session, Tokens: c.Tokens, Budget: c.Budget, Soft: r.View.Settings.Soft(),
+		Session: ref.Session, Tokens: c.Tokens, Budget: c.Budget, Soft: soft,
 		Regime: string(c.Regime), Degraded: c.Degraded, Hypothetical: c.Hypothetical,
 		PrefixHash: c.PrefixHash, Cut: c.Cut, Leaf: entryID(r.View.Leaf), EndsWith: string(c.EndsWith),
 		BlockTokens: c.BlockTokens, Format: string(f), System: enc.System, Messages: enc.Messages,

@@ -2,6 +2,7 @@ package toolsvc
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"lcm/events"
@@ -35,9 +36,9 @@ func (s *Service) Describe(ctx context.Context, in api.IDIn) (*api.DescribeOut, 
 	case "entry":
 		err = s.describeEntry(ctx, ref, t.n, at, token, out)
 	case "file":
-		err = s.describeFile(ctx, ref, t.file, token, out)
+		err = s.describeFile(ctx, ref, t.file, at, token, out)
 	default:
-		err = s.describeSession(ctx, ref, token, out)
+		err = s.describeSession(ctx, ref, at, token, out)
 	}
 	if err != nil {
 		return nil, err
@@ -49,12 +50,9 @@ func (s *Service) Describe(ctx context.Context, in api.IDIn) (*api.DescribeOut, 
 }
 
 func (s *Service) describeNode(ctx context.Context, ref events.Ref, n, at uint64, token events.Position, out *api.DescribeOut) error {
-	d, err := s.node(ctx, ref, n, token)
+	d, err := s.nodeAt(ctx, ref, n, at, token)
 	if err != nil {
 		return err
-	}
-	if at != 0 && d.Node.Seq > at {
-		return problem.New(problem.NotFound, "node #%d of %s did not exist yet then", n, ref.Session)
 	}
 	out.ID, out.Depth, out.Span = nodeID(n), d.Node.Depth, span(d.Node.First, d.Node.Last)
 	out.Text, out.Price, out.OnPath = d.Node.Primary.Text, price(d.Node), d.OnPath
@@ -65,11 +63,11 @@ func (s *Service) describeNode(ctx context.Context, ref events.Ref, n, at uint64
 		out.Tiers = append(out.Tiers, api.TierOut{Name: "rich", Tokens: d.Node.Rich.Tokens, Level: d.Node.Rich.Level})
 	}
 	out.Tiers = append(out.Tiers, api.TierOut{Name: "primary", Tokens: d.Node.Primary.Tokens, Level: d.Node.Primary.Level})
-	if err := s.describeKin(ctx, ref, d, token, out); err != nil {
+	if err := s.describeKin(ctx, ref, d, at, token, out); err != nil {
 		return err
 	}
 	for _, id := range d.Node.Files {
-		f, err := s.d.Reads.File(ctx, api.FileRequest{Ref: ref, ID: id, Token: token})
+		f, err := s.d.Reads.File(ctx, api.FileRequest{Ref: ref, ID: id, At: at, Token: token})
 		if err != nil {
 			return err
 		}
@@ -79,9 +77,9 @@ func (s *Service) describeNode(ctx context.Context, ref events.Ref, n, at uint64
 }
 
 // describeKin adds children with their prices, and the lineage upwards.
-func (s *Service) describeKin(ctx context.Context, ref events.Ref, d *api.StoredNode, token events.Position, out *api.DescribeOut) error {
+func (s *Service) describeKin(ctx context.Context, ref events.Ref, d *api.StoredNode, at uint64, token events.Position, out *api.DescribeOut) error {
 	if len(d.Node.ChildNodes) > 0 {
-		r, err := s.d.Reads.Node(ctx, api.NodeRequest{Ref: ref, Numbers: d.Node.ChildNodes, Token: token})
+		r, err := s.d.Reads.Node(ctx, api.NodeRequest{Ref: ref, Numbers: d.Node.ChildNodes, At: at, Token: token})
 		if err != nil {
 			return err
 		}
@@ -95,13 +93,25 @@ func (s *Service) describeKin(ctx context.Context, ref events.Ref, d *api.Stored
 	for up := d.Parents; len(up) > 0; {
 		n := up[len(up)-1]
 		out.Parents = append(out.Parents, nodeID(n))
-		p, err := s.node(ctx, ref, n, token)
+		p, err := s.nodeAt(ctx, ref, n, at, token)
 		if err != nil {
 			return err
 		}
 		up = p.Parents
 	}
 	return nil
+}
+
+// nodeAt is a node and its place in the DAG as it was at a position, 0 = now.
+func (s *Service) nodeAt(ctx context.Context, ref events.Ref, n, at uint64, token events.Position) (*api.StoredNode, error) {
+	r, err := s.d.Reads.Node(ctx, api.NodeRequest{Ref: ref, Numbers: []uint64{n}, At: at, Token: token})
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Nodes) != 1 {
+		return nil, problem.New(problem.NotFound, "session %s has no node #%d", ref.Session, n)
+	}
+	return &r.Nodes[0], nil
 }
 
 func (s *Service) describeEntry(ctx context.Context, ref events.Ref, n, at uint64, token events.Position, out *api.DescribeOut) error {
@@ -125,8 +135,8 @@ func (s *Service) describeEntry(ctx context.Context, ref events.Ref, n, at uint6
 	return nil
 }
 
-func (s *Service) describeFile(ctx context.Context, ref events.Ref, id string, token events.Position, out *api.DescribeOut) error {
-	f, err := s.d.Reads.File(ctx, api.FileRequest{Ref: ref, ID: id, Token: token})
+func (s *Service) describeFile(ctx context.Context, ref events.Ref, id string, at uint64, token events.Position, out *api.DescribeOut) error {
+	f, err := s.d.Reads.File(ctx, api.FileRequest{Ref: ref, ID: id, At: at, Token: token})
 	if err != nil {
 		return err
 	}
@@ -136,12 +146,12 @@ func (s *Service) describeFile(ctx context.Context, ref events.Ref, id string, t
 	return nil
 }
 
-func (s *Service) describeSession(ctx context.Context, ref events.Ref, token events.Position, out *api.DescribeOut) error {
-	row, err := s.sessionRow(ctx, ref, token)
+func (s *Service) describeSession(ctx context.Context, ref events.Ref, at uint64, token events.Position, out *api.DescribeOut) error {
+	row, err := s.sessionRowAt(ctx, ref, at, token)
 	if err != nil {
 		return err
 	}
-	v, err := s.d.Reads.View(ctx, api.ViewRequest{Ref: ref, Token: token})
+	v, err := s.d.Reads.View(ctx, api.ViewRequest{Ref: ref, At: at, Token: token})
 	if err != nil {
 		return err
 	}
@@ -159,7 +169,16 @@ func (s *Service) describeSession(ctx context.Context, ref events.Ref, token eve
 
 // sessionRow finds a session's row in the list.
 func (s *Service) sessionRow(ctx context.Context, ref events.Ref, token events.Position) (*api.SessionRow, error) {
-	r, err := s.d.Reads.Sessions(ctx, api.SessionsRequest{Tenant: ref.Tenant, Prefix: ref.Session, Limit: 1, Token: token})
+	return s.sessionRowAt(ctx, ref, 0, token)
+}
+
+// sessionRowAt is the row as it was at a position, 0 = now.
+func (s *Service) sessionRowAt(ctx context.Context, ref events.Ref, at uint64, token events.Position) (*api.SessionRow, error) {
+	q := api.SessionsRequest{Tenant: ref.Tenant, Prefix: ref.Session, Limit: 1, Token: token}
+	if at != 0 {
+		q.At = "@" + strconv.FormatUint(at, 10)
+	}
+	r, err := s.d.Reads.Sessions(ctx, q)
 	if err != nil {
 		return nil, err
 	}

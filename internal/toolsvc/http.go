@@ -5,21 +5,28 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"reflect"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"lcm/internal/problem"
 )
 
 // Handler serves the tools under /v1, their OpenAPI description, and health.
 func (s *Service) Handler(log *slog.Logger, version string) (http.Handler, error) {
+	return s.handler(s.Tools(), log, version)
+}
+
+func (s *Service) handler(tools []Tool, log *slog.Logger, version string) (http.Handler, error) {
 	mux := http.NewServeMux()
-	tools := s.Tools()
 	spec, err := openAPI(tools, version)
 	if err != nil {
 		return nil, err
@@ -35,7 +42,10 @@ func (s *Service) Handler(log *slog.Logger, version string) (http.Handler, error
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(spec)
 	})
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Lcm-Epoch", s.d.Log.Epoch()) // who answers, for a command that looks for its owner
+		_, _ = fmt.Fprintln(w, "ok")
+	})
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem.New(problem.NotFound, "there is no %s %s", r.Method, r.URL.Path).WithHint("GET /v1/openapi.json describes what there is"))
@@ -85,7 +95,7 @@ func (s *Service) serve(t Tool, log *slog.Logger) http.HandlerFunc {
 			ctx, cancel = context.WithTimeout(ctx, s.c.ReadDeadline)
 			defer cancel()
 		}
-		err := s.run(ctx, t, w, r)
+		err := s.guarded(ctx, t, w, r, log)
 		if err == nil {
 			return
 		}
@@ -97,11 +107,32 @@ func (s *Service) serve(t Tool, log *slog.Logger) http.HandlerFunc {
 	}
 }
 
+// guarded turns a panic of a tool into a failed request: one line in the log,
+// and the command that runs in the same process goes on to close its store.
+func (s *Service) guarded(ctx context.Context, t Tool, w http.ResponseWriter, r *http.Request, log *slog.Logger) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			log.Error("tool panicked", "tool", t.Name, "panic", v, "stack", string(debug.Stack()))
+			err = problem.New(problem.Internal, "%s failed inside", t.Name)
+		}
+	}()
+	return s.run(ctx, t, w, r)
+}
+
 // run decodes the parameters, calls the tool and writes its answer.
 func (s *Service) run(ctx context.Context, t Tool, w http.ResponseWriter, r *http.Request) error {
-	in, err := queryJSON(t, r.URL.Query())
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return problem.New(problem.Invalid, "%s: the query cannot be read: %w", t.Name, err).WithHint("percent-encode the values of parameters")
+	}
+	in, err := queryJSON(t, q)
 	if err != nil {
 		return err
+	}
+	if t.changes != nil && r.Method != http.MethodPost {
+		if name := t.changes(in); name != "" {
+			return problem.New(problem.Invalid, "%s: %s changes things", t.Name, name).WithHint("send it with POST")
+		}
 	}
 	if t.raw != nil {
 		return t.raw(ctx, in, r.Body, answerTo(w))
@@ -110,10 +141,12 @@ func (s *Service) run(ctx context.Context, t Tool, w http.ResponseWriter, r *htt
 		if len(r.URL.RawQuery) > 0 {
 			return problem.New(problem.Invalid, "%s: parameters go into the query or the body, not both", t.Name)
 		}
-		body := http.MaxBytesReader(w, r.Body, s.c.MaxBodyBytes)
-		in = nil
-		if err := json.NewDecoder(body).Decode(&in); err != nil {
-			return problem.New(problem.Invalid, "%s: the body is not JSON: %w", t.Name, err)
+		if in, err = io.ReadAll(http.MaxBytesReader(w, r.Body, s.c.MaxBodyBytes)); err != nil {
+			var large *http.MaxBytesError
+			if errors.As(err, &large) {
+				return problem.New(problem.TooLarge, "%s: the body exceeds %d bytes", t.Name, large.Limit)
+			}
+			return problem.New(problem.Invalid, "%s: reading the body: %w", t.Name, err)
 		}
 	}
 	out, err := t.Call(ctx, in)
@@ -129,7 +162,11 @@ func answerTo(w http.ResponseWriter) *answer {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return &answer{
-		value: func(v any) error { writeJSON(w, http.StatusOK, v); return nil },
+		value:  func(v any) error { writeJSON(w, http.StatusOK, v); return nil },
+		refuse: func(p *problem.Error, more map[string]any) { writeProblemWith(w, p, more) },
+		// Without full duplex an HTTP/1 server reads the rest of the body away
+		// as soon as the answer begins: lines of a transcript would vanish.
+		duplex: func() bool { return http.NewResponseController(w).EnableFullDuplex() == nil },
 		line: func(v any) error {
 			if !started {
 				w.Header().Set("Content-Type", "application/x-ndjson")
@@ -139,6 +176,10 @@ func answerTo(w http.ResponseWriter) *answer {
 				return err
 			}
 			return http.NewResponseController(w).Flush()
+		},
+		bytes: func() io.Writer {
+			w.Header().Set("Content-Type", "application/octet-stream")
+			return w
 		},
 	}
 }
@@ -153,6 +194,14 @@ func queryJSON(t Tool, q url.Values) (json.RawMessage, error) {
 		typ, ok := fields[name]
 		if !ok {
 			return nil, problem.New(problem.Invalid, "%s has no parameter %q", t.Name, name)
+		}
+		if len(vals) > 1 && typ.Kind() != reflect.Slice {
+			return nil, problem.New(problem.Invalid, "%s: parameter %s is given %d times", t.Name, name, len(vals))
+		}
+		for _, v := range vals {
+			if !utf8.ValidString(v) {
+				return nil, problem.New(problem.Invalid, "%s: parameter %s is not valid UTF-8: %q", t.Name, name, v)
+			}
 		}
 		v, err := queryValue(typ, vals)
 		if err != nil {
@@ -181,12 +230,20 @@ func queryValue(t reflect.Type, vals []string) (any, error) {
 	case reflect.String:
 		return last, nil
 	case reflect.Int:
-		return strconv.Atoi(last)
+		n, err := strconv.Atoi(last)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no whole number", last)
+		}
+		return n, nil
 	case reflect.Bool:
 		if last == "" {
 			return true, nil
 		}
-		return strconv.ParseBool(last)
+		b, err := strconv.ParseBool(last)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither true nor false", last)
+		}
+		return b, nil
 	case reflect.Slice:
 		var out []any
 		for _, v := range vals {
@@ -210,11 +267,19 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 }
 
 // writeProblem answers with RFC 9457 problem details.
-func writeProblem(w http.ResponseWriter, p *problem.Error) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(p.Status())
-	_ = json.NewEncoder(w).Encode(map[string]any{
+func writeProblem(w http.ResponseWriter, p *problem.Error) { writeProblemWith(w, p, nil) }
+
+// writeProblemWith adds extension members, as the RFC calls them.
+func writeProblemWith(w http.ResponseWriter, p *problem.Error, more map[string]any) {
+	if p.Status() == 0 { // a code of a later build
+		p = problem.New(problem.Internal, "%s: %s", p.Code, p.Text)
+	}
+	out := map[string]any{
 		"type": "about:blank", "title": http.StatusText(p.Status()), "status": p.Status(),
 		"code": p.Code, "detail": p.Text, "hint": p.Hint,
-	})
+	}
+	maps.Copy(out, more)
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status())
+	_ = json.NewEncoder(w).Encode(out) // the client is gone: nobody to tell
 }

@@ -40,7 +40,7 @@ func parseID(scope *api.Scope, id string) (thing, error) {
 		}
 	}
 	if _, ok := parseLocal(id); ok {
-		return thing{}, problem.New(problem.Invalid, "%q names no session", id).WithHint("write SESSION/%s", strings.TrimPrefix(id, "#"))
+		return thing{}, problem.New(problem.Invalid, "%q names no session", id).WithHint("write SESSION/%s", strings.Replace(id, "#", "n", 1))
 	}
 	scope.Session = id
 	return thing{kind: "session"}, nil

@@ -59,8 +59,11 @@ func operation(t Tool, in, out *jsonschema.Schema, post bool) map[string]any {
 }
 
 func answerType(t Tool) string {
-	if t.Name == "import" {
+	switch t.Name {
+	case "import", "verify":
 		return "application/x-ndjson"
+	case "export":
+		return "application/octet-stream"
 	}
 	return "application/json"
 }

@@ -74,8 +74,13 @@ type Deps struct {
 	Dead      DeadLetters
 	// Import reads a whole transcript into sessions.
 	Import func(ctx context.Context, r io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error)
-	// Parse turns a request body into writes; what it rejects fails alone.
-	Parse func(body []byte, format string) ([]api.Write, []api.Written, error)
+	// Verify reads the whole log and checks it; Export writes everything the
+	// log holds, as package backup reads it.
+	Verify func(ctx context.Context, in api.VerifyIn, progress func(api.VerifyProgress)) (*api.VerifyReply, error)
+	Export func(ctx context.Context, in api.ExportIn, w io.Writer) error
+	// Parse turns a request body into writes, in order; a record that is no
+	// turn carries its refusal.
+	Parse func(body []byte, format string) ([]api.Write, error)
 }
 
 // Config bounds a Service.
@@ -133,7 +138,10 @@ func (s *Service) scope(ctx context.Context, in *api.Scope) (events.Ref, events.
 	if err != nil {
 		return ref, token, problem.New(problem.Invalid, "%w", err)
 	}
-	if in.Fresh {
+	if err := (events.Ref{Tenant: ref.Tenant, Session: "x"}).Validate(); err != nil {
+		return ref, token, problem.New(problem.Invalid, "%w", err)
+	}
+	if in.Fresh && (token.Epoch == "" || token.Epoch == s.d.Log.Epoch()) {
 		last, err := s.d.Log.LastSeq(ctx)
 		if err != nil {
 			return ref, token, err

@@ -32,7 +32,7 @@ func (s *Service) Show(ctx context.Context, in api.ShowIn) (*api.TurnsOut, error
 		return nil, err
 	}
 	q := api.TurnsRequest{Ref: ref, Ranges: ranges, At: at, Token: token, Limit: in.Limit}
-	return s.page(ctx, q, in.Cursor, "show "+in.Range+in.At, in.Raw)
+	return s.page(ctx, q, in.Cursor, "show "+in.Range+" "+in.At, in.Raw)
 }
 
 // Expand answers with the turns a node covers, exactly.
@@ -45,7 +45,11 @@ func (s *Service) Expand(ctx context.Context, in api.IDIn) (*api.TurnsOut, error
 	if err != nil {
 		return nil, err
 	}
-	q := api.TurnsRequest{Ref: ref, Token: token}
+	at, err := s.resolve(ctx, ref, in.At, token)
+	if err != nil {
+		return nil, err
+	}
+	q := api.TurnsRequest{Ref: ref, At: at, Token: token}
 	switch t.kind {
 	case "entry":
 		q.Ranges = []events.Range{{First: t.n, Last: t.n}}
@@ -53,6 +57,9 @@ func (s *Service) Expand(ctx context.Context, in api.IDIn) (*api.TurnsOut, error
 		d, err := s.node(ctx, ref, t.n, token)
 		if err != nil {
 			return nil, err
+		}
+		if at != 0 && d.Node.Seq > at {
+			return nil, problem.New(problem.NotFound, "node #%d of %s did not exist yet then", t.n, ref.Session)
 		}
 		q.Ranges = d.Node.Covered
 	case "file":
@@ -64,7 +71,7 @@ func (s *Service) Expand(ctx context.Context, in api.IDIn) (*api.TurnsOut, error
 	default:
 		return nil, problem.New(problem.Invalid, "a session is not expanded").WithHint("`lcm show %s` lists its turns", ref.Session)
 	}
-	return s.page(ctx, q, in.Cursor, "expand "+in.ID, true)
+	return s.page(ctx, q, in.Cursor, "expand "+in.ID+" "+in.At, true)
 }
 
 func (s *Service) node(ctx context.Context, ref events.Ref, n uint64, token events.Position) (*api.StoredNode, error) {
@@ -98,6 +105,9 @@ func (s *Service) page(ctx context.Context, q api.TurnsRequest, cursor, query st
 			return nil, fmt.Errorf("turn e%d of %s: %w", t.Entry.N, q.Ref, err)
 		}
 		out.Turns = append(out.Turns, turn)
+	}
+	if len(out.Turns) == 0 && len(q.Ranges) > 0 && cursor == "" {
+		return nil, problem.New(problem.NotFound, "session %s has no entry %s", q.Ref.Session, entryID(q.Ranges[0].First))
 	}
 	if r.Next != 0 {
 		out.Cursor = newCursor(r.Next, q.Ref, query)

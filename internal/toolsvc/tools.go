@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -27,9 +29,14 @@ type Tool struct {
 	// Body says what is posted beside the parameters: "" = the parameters
 	// themselves as JSON, else a description of the raw body.
 	Body string
-	in   reflect.Type
-	out  reflect.Type
-	call func(ctx context.Context, in json.RawMessage) (any, error)
+	// Needs are parameters that must be there although the type leaves them
+	// open, for the tool's description; the tool itself checks them.
+	Needs []string
+	// changes names the parameter, if any, that makes a reading tool write.
+	changes func(in json.RawMessage) string
+	in      reflect.Type
+	out     reflect.Type
+	call    func(ctx context.Context, in json.RawMessage) (any, error)
 	// raw handles tools with a body of their own.
 	raw func(ctx context.Context, in json.RawMessage, body io.Reader, w *answer) error
 }
@@ -51,6 +58,7 @@ func (t Tool) Schema() (in, out *jsonschema.Schema, err error) {
 	if in, err = jsonschema.ForType(t.in, o); err != nil {
 		return nil, nil, err
 	}
+	in.Required = append([]string{}, t.Needs...)
 	out, err = jsonschema.ForType(t.out, o)
 	return in, out, err
 }
@@ -86,21 +94,72 @@ func decodeStrict(raw json.RawMessage, v any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return err
+		return inWords(err)
 	}
-	if d.More() {
-		return errors.New("more than one JSON value")
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more than one JSON value")
 	}
 	return nil
 }
 
+// inWords says what is wrong with parameters without the names of Go types.
+func inWords(err error) error {
+	var wrong *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &wrong) && wrong.Field == "":
+		return fmt.Errorf("the parameters are a JSON %s, not an object", wrong.Value)
+	case errors.As(err, &wrong):
+		name := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
+		return fmt.Errorf("parameter %s is a JSON %s: a %s is needed", name, wrong.Value, jsonName(wrong.Type))
+	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("the parameters are not JSON: %w", err)
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return fmt.Errorf("there is no parameter %s", name)
+	}
+	return err
+}
+
+func jsonName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Slice:
+		return "list"
+	case reflect.Map, reflect.Struct:
+		return "JSON object"
+	}
+	return "number in range"
+}
+
+// needing names the parameters a call cannot do without.
+func (t Tool) needing(names ...string) Tool { t.Needs = names; return t }
+
+// changing names, for a call's parameters, the one that makes it write. Such a
+// call must be posted: a GET is sent by whatever shows a link.
+func (t Tool) changing(by func(in json.RawMessage) string) Tool { t.changes = by; return t }
+
+func doctorRepairs(in json.RawMessage) string {
+	var p struct {
+		Repair bool `json:"repair"`
+	}
+	if json.Unmarshal(in, &p) == nil && p.Repair {
+		return "repair"
+	}
+	return ""
+}
+
 // Tools is the table.
 func (s *Service) Tools() []Tool {
-	return []Tool{
+	return append([]Tool{
 		{
 			Name: "append", Doc: "Append turns to a session. Acknowledged turns are durable.",
-			Body: "turns: one JSON object, an array, {\"messages\": […]}, or one JSON object a line, in any accepted format",
-			in:   reflect.TypeFor[api.AppendIn](), out: reflect.TypeFor[api.AppendOut](), raw: s.rawAppend,
+			Body:  "turns: one JSON object, an array, {\"messages\": […]}, or one JSON object a line, in any accepted format",
+			Needs: []string{"session"},
+			in:    reflect.TypeFor[api.AppendIn](), out: reflect.TypeFor[api.AppendOut](), raw: s.rawAppend,
 			call: tool("append", "", false, false, func(ctx context.Context, in api.AppendIn) (*api.AppendOut, error) {
 				return s.Append(ctx, in, in.Turns)
 			}).call,
@@ -111,28 +170,35 @@ func (s *Service) Tools() []Tool {
 			in:   reflect.TypeFor[api.ImportIn](), out: reflect.TypeFor[api.ImportEvent](), raw: s.rawImport,
 		},
 		tool("sessions", "List the sessions of a tenant.", true, false, s.Sessions),
-		tool("context", "The active context of a session: what to send to the model.", true, true, s.Context),
-		tool("configure", "Change the settings of a session.", false, false, s.Configure),
+		tool("context", "The active context of a session: what to send to the model.", true, true, s.Context).needing("session"),
+		tool("configure", "Change the settings of a session.", false, false, s.Configure).needing("session"),
 		tool("settings", "The settings of a session.", true, false, func(ctx context.Context, in api.StatusIn) (*api.ConfigureOut, error) {
 			return s.Configure(ctx, api.ConfigureIn{Scope: in.Scope})
-		}),
-		tool("condense", "Condense a session now.", false, true, s.Condense),
-		tool("show", "Turns of a session, verbatim.", true, false, s.Show),
-		tool("grep", "Full-text, phrase or regex search over turns, summaries and files.", true, false, s.Grep),
+		}).needing("session"),
+		tool("condense", "Condense a session now.", false, true, s.Condense).needing("session"),
+		tool("show", "Turns of a session, verbatim.", true, false, s.Show).needing("session"),
+		tool("grep", "Full-text, phrase or regex search over turns, summaries and files.", true, false, s.Grep).needing("pattern"),
 		tool("describe", "What a node, file, entry or session holds, and what reading it costs.", true, false, s.Describe),
-		tool("expand", "A node back to its verbatim turns.", true, false, s.Expand),
+		tool("expand", "A node back to its verbatim turns.", true, false, s.Expand).needing("id"),
 		tool("status", "Health, lag and sizes.", true, false, s.Status),
-		tool("doctor", "Integrity checks.", true, true, s.Doctor),
+		tool("doctor", "Integrity checks.", true, true, s.Doctor).changing(doctorRepairs),
 		tool("rebuild", "Drop projections and replay the log into new ones.", false, true, s.Rebuild),
 		tool("dead", "List dead letters, or show one.", true, false, s.Dead),
 		tool("dead-retry", "Drive dead letters through the append path again.", false, true, s.RetryDead),
-	}
+	}, s.archiveTools()...)
 }
 
-// answer lets a raw tool write one JSON value or JSON lines.
+// answer lets a raw tool write one JSON value, JSON lines, or a problem with
+// more than its code and text.
 type answer struct {
-	value func(v any) error
-	line  func(v any) error
+	value  func(v any) error
+	line   func(v any) error
+	refuse func(p *problem.Error, more map[string]any)
+	// duplex asks for lines that go out while the body still comes in; false
+	// = the whole body must be read first.
+	duplex func() bool
+	// bytes is where a tool writes that answers no JSON.
+	bytes func() io.Writer
 }
 
 func (s *Service) rawAppend(ctx context.Context, raw json.RawMessage, body io.Reader, w *answer) error {
@@ -151,7 +217,29 @@ func (s *Service) rawAppend(ctx context.Context, raw json.RawMessage, body io.Re
 	if err != nil {
 		return err
 	}
+	if p := nothingWritten(out); p != nil {
+		w.refuse(p, map[string]any{"turns": out.Turns})
+		return nil
+	}
 	return w.value(out)
+}
+
+// nothingWritten is the problem of an append whose every turn was refused, so
+// that a caller who looks at the status alone is not told that all is well.
+func nothingWritten(out *api.AppendOut) *problem.Error {
+	for _, t := range out.Turns {
+		if t.Error == "" {
+			return nil
+		}
+	}
+	if len(out.Turns) == 0 {
+		return nil
+	}
+	first := out.Turns[0]
+	if len(out.Turns) > 1 {
+		return problem.New(problem.Code(first.Code), "all %d turns were refused; the first: %s", len(out.Turns), first.Error).WithHint("")
+	}
+	return problem.New(problem.Code(first.Code), "the turn was refused: %s", first.Error).WithHint("")
 }
 
 func (s *Service) rawImport(ctx context.Context, raw json.RawMessage, body io.Reader, w *answer) error {
@@ -160,8 +248,9 @@ func (s *Service) rawImport(ctx context.Context, raw json.RawMessage, body io.Re
 		return problem.New(problem.Invalid, "import: %w", err)
 	}
 	last, started := time.Now(), false
+	duplex := w.duplex()
 	reports, err := s.Import(ctx, in, body, func(p api.ImportProgress) {
-		if now := time.Now(); now.Sub(last) >= 200*time.Millisecond {
+		if now := time.Now(); duplex && now.Sub(last) >= 200*time.Millisecond {
 			last, started = now, true
 			_ = w.line(api.ImportEvent{Progress: &p})
 		}

@@ -18,29 +18,51 @@ func (s *Service) Append(ctx context.Context, in api.AppendIn, body []byte) (*ap
 	if err != nil {
 		return nil, err
 	}
-	return s.appendBody(ctx, ref, in.Format, body)
+	return s.appendBody(ctx, ref, in.Format, body, func(int) string { return "" })
 }
 
-func (s *Service) appendBody(ctx context.Context, ref events.Ref, format string, body []byte) (*api.AppendOut, error) {
-	writes, refused, err := s.d.Parse(body, format)
+// appendBody appends what a body holds; id names the i-th write's turn where
+// its source does not, "" = a new id.
+func (s *Service) appendBody(ctx context.Context, ref events.Ref, format string, body []byte, id func(i int) string) (*api.AppendOut, error) {
+	parsed, err := s.d.Parse(body, format)
 	if err != nil {
 		return nil, problem.New(problem.Invalid, "append to %s: %w", ref.Session, err)
 	}
-	out := &api.AppendOut{Turns: []api.AppendedTurn{}}
+	var writes []api.Write
+	for _, w := range parsed {
+		if w.Refused != "" {
+			continue
+		}
+		if w.Turn != nil && w.Turn.Turn.ID == "" {
+			w.Turn.Turn.ID = id(len(writes))
+		}
+		writes = append(writes, w)
+	}
+	reply := &api.AppendReply{}
 	if len(writes) > 0 {
-		r, err := s.d.Writes.Append(ctx, api.AppendRequest{Ref: ref, Writes: writes})
-		if err != nil {
+		if reply, err = s.d.Writes.Append(ctx, api.AppendRequest{Ref: ref, Writes: writes}); err != nil {
 			return nil, err
 		}
-		out.Token = r.Token.String()
-		refused = append(r.Written, refused...)
 	}
-	for _, w := range refused {
+	return appendOut(parsed, reply), nil
+}
+
+// appendOut answers record for record, in the order of the body.
+func appendOut(parsed []api.Write, reply *api.AppendReply) *api.AppendOut {
+	out := &api.AppendOut{Turns: []api.AppendedTurn{}, Token: reply.Token.String()}
+	next := 0
+	for _, p := range parsed {
+		if p.Refused != "" {
+			out.Turns = append(out.Turns, api.AppendedTurn{Error: p.Refused, Code: string(problem.Invalid)})
+			continue
+		}
+		w := reply.Written[next]
+		next++
 		out.Turns = append(out.Turns, api.AppendedTurn{
 			ID: w.ID, Entry: entryID(w.Entry), Duplicate: w.Duplicate, Token: w.Token.String(), Error: w.Error, Code: w.Code,
 		})
 	}
-	return out, nil
+	return out
 }
 
 // Import reads a transcript into sessions.
@@ -78,6 +100,9 @@ func (s *Service) Configure(ctx context.Context, in api.ConfigureIn) (*api.Confi
 
 // Condense runs a condenser on a session now and waits for it.
 func (s *Service) Condense(ctx context.Context, in api.CondenseIn) (*api.CondenseOut, error) {
+	if in.Window < 0 {
+		return nil, problem.New(problem.Invalid, "the window cannot be negative")
+	}
 	ref, token, err := s.session(ctx, &in.Scope)
 	if err != nil {
 		return nil, err
@@ -185,7 +210,12 @@ func (s *Service) retryOne(ctx context.Context, d api.DeadLetter) error {
 	if len(d.Body) == 0 {
 		return errors.New("its original was too large to keep here: import the source again")
 	}
-	r, err := s.appendBody(ctx, d.Ref, d.Format, d.Body)
+	r, err := s.appendBody(ctx, d.Ref, d.Format, d.Body, func(i int) string {
+		if i == 0 && d.TurnID != "" {
+			return d.TurnID
+		}
+		return fmt.Sprintf("dead:%s:%d", d.Hash, i) // the same on every retry
+	})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,155 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lcm/events"
+	"lcm/internal/api"
+	"lcm/internal/problem"
+)
+
+// Target is an empty store that becomes a copy.
+type Target interface {
+	// Begin makes a log under a new epoch, or goes on with the restore of this
+	// origin (the epoch of the log that was copied) that was interrupted; it
+	// answers the position up to which that has come. Anything else that holds
+	// events is refused.
+	Begin(ctx context.Context, origin string, partitions int) (after uint64, err error)
+	// Store stores messages behind position after, each at its own position.
+	Store(ctx context.Context, after uint64, messages []events.Message) error
+	// Deliver puts a message back into the inbox. Origin is the identity that
+	// its turns without ids have: in:<epoch>:<position>.
+	Deliver(ctx context.Context, m Message, origin string) error
+	// Bury puts a dead letter back.
+	Bury(ctx context.Context, m Message) error
+	// Finish makes the log usable. Until then nobody can open it.
+	Finish(ctx context.Context) error
+}
+
+// lostRef names the session that PositionLost events stand in.
+var lostRef = events.Ref{Tenant: "lcm", Session: "lost-positions"}
+
+const (
+	storeEvents = 1000 // the server's limit of an atomic batch
+	storeBytes  = 8 << 20
+)
+
+// Restore writes the backup, which was checked with the result s, into target.
+func (d *Dir) Restore(ctx context.Context, s Summary, target Target, progress func(Progress)) (Summary, error) {
+	after, err := target.Begin(ctx, s.Epoch, s.Partitions)
+	if err != nil {
+		return s, err
+	}
+	if after > s.Last {
+		return s, problem.New(problem.Conflict, "the restored log ends at %d, the backup at %d", after, s.Last)
+	}
+	r := &restore{ctx: ctx, target: target, after: after, partitions: s.Partitions, until: s.Last, progress: progress}
+	files, err := d.files()
+	if err != nil {
+		return s, err
+	}
+	for _, f := range files {
+		if _, err := d.each(f.name, r.frame); err != nil {
+			return s, err
+		}
+	}
+	if err := r.flush(); err != nil {
+		return s, err
+	}
+	s.Added = r.stored
+	if err := d.sides(ctx, target); err != nil {
+		return s, err
+	}
+	return s, target.Finish(ctx)
+}
+
+// sides restores dead letters, then the inbox: what is in both was refused
+// while the backup was made, and is refused again into the same letter.
+func (d *Dir) sides(ctx context.Context, target Target) error {
+	if name := d.sideName(StreamDead); name != "" {
+		_, err := d.each(name, func(f Frame) error { return target.Bury(ctx, f.Message) })
+		if err != nil {
+			return err
+		}
+	}
+	name := d.sideName(StreamInbox)
+	if name == "" {
+		return nil
+	}
+	epoch := ""
+	r, err := d.each(name, nil)
+	if err != nil {
+		return err
+	}
+	epoch = r.Header.Epoch
+	_, err = d.each(name, func(f Frame) error {
+		origin := f.Message.Header[api.HeaderInboxOrigin]
+		if origin == "" {
+			origin = fmt.Sprintf("in:%s:%d", epoch, f.Message.Seq)
+		}
+		return target.Deliver(ctx, f.Message, origin)
+	})
+	return err
+}
+
+// restore collects batches.
+type restore struct {
+	ctx        context.Context
+	target     Target
+	partitions int
+	after      uint64 // position stored last
+	until      uint64
+	batch      []events.Message
+	bytes      int
+	stored     uint64
+	lost       events.Link // chain of the lost positions
+	progress   func(Progress)
+}
+
+func (r *restore) frame(f Frame) error {
+	m := f.Message.Message
+	if f.Lost {
+		var err error
+		if m, r.lost, err = r.lostEvent(f); err != nil {
+			return err
+		}
+	}
+	if f.Message.Seq <= r.after { // stored before an interruption
+		return nil
+	}
+	r.batch, r.bytes = append(r.batch, m), r.bytes+len(m.Data)
+	if len(r.batch) >= storeEvents || r.bytes >= storeBytes {
+		return r.flush()
+	}
+	return nil
+}
+
+// lostEvent stands where an event is lost. Its time is none that anybody knows.
+func (r *restore) lostEvent(f Frame) (events.Message, events.Link, error) {
+	subject := events.Subject(events.LaneTimeline, lostRef, r.partitions)
+	return events.Encode(subject, &events.PositionLost{Seq: f.Message.Seq, Reason: f.Reason}, unknownTime, r.lost)
+}
+
+func (r *restore) flush() error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if len(r.batch) == 0 {
+		return nil
+	}
+	if err := r.target.Store(r.ctx, r.after, r.batch); err != nil {
+		return err
+	}
+	r.after += uint64(len(r.batch))
+	r.stored += uint64(len(r.batch))
+	r.batch, r.bytes = r.batch[:0], 0
+	if r.progress != nil {
+		r.progress(Progress{r.after, r.until})
+	}
+	return nil
+}
+
+// unknownTime of a lost event.
+var unknownTime = time.Unix(0, 0)

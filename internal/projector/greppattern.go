@@ -1,0 +1,156 @@
+package projector
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"lcm/internal/api"
+	"lcm/internal/problem"
+	"lcm/rank"
+)
+
+// matcher returns the byte ranges of the matches in a text, nil for none.
+type matcher func(text string) [][2]int
+
+// maxSpans bounds how many matches of a text are looked for: a snippet shows
+// few.
+const maxSpans = 8
+
+// pattern is what is looked for.
+type pattern struct {
+	match matcher
+	// literals, of regex and substring: of each list the text holds one string,
+	// in some case. nil = nothing is known.
+	literals [][]string
+	question rank.Question
+}
+
+// prepare makes the matcher. A pattern that cannot be searched for is invalid,
+// never zero hits.
+func (s *Service) prepare(q *query) error {
+	switch q.Mode {
+	case modeRegex:
+		return q.prepareRegex(q.Pattern)
+	case modeSubstring:
+		q.literals = [][]string{{q.Pattern}}
+		if q.IgnoreCase {
+			return q.prepareRegex(regexp.QuoteMeta(q.Pattern))
+		}
+		q.match = func(text string) [][2]int { return occurrences(text, q.Pattern) }
+		return nil
+	}
+	q.question = rank.Parse(q.Pattern, rank.Default())
+	if q.Mode == modeRelevance {
+		if len(q.question.Terms) == 0 {
+			return problem.New(problem.Invalid, "the question %q has no words that say what it is about", q.Pattern).
+				WithHint("search for these very words with mode words or phrase")
+		}
+		q.match = q.question.Spans
+		return nil
+	}
+	return s.use(func(_ api.Store, index api.Index) error {
+		m, err := index.Locator(q.Pattern, q.Mode == modePhrase)
+		q.match = m
+		return err
+	})
+}
+
+func (q *query) prepareRegex(expr string) error {
+	flags := ""
+	if q.IgnoreCase {
+		flags += "i"
+	}
+	if q.Multiline {
+		flags += "m"
+	}
+	if flags != "" {
+		expr = "(?" + flags + ":" + expr + ")"
+	}
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return problem.New(problem.Invalid, "the pattern is no regular expression (RE2): %w", err)
+	}
+	if tree, err := syntax.Parse(expr, syntax.Perl); err == nil {
+		q.literals = required(tree.Simplify())
+	}
+	q.match = func(text string) [][2]int {
+		var out [][2]int
+		for _, at := range re.FindAllStringIndex(text, maxSpans) {
+			out = append(out, [2]int{at[0], at[1]})
+		}
+		return out
+	}
+	return nil
+}
+
+func occurrences(text, part string) (out [][2]int) {
+	for i := 0; len(out) < maxSpans; {
+		j := strings.Index(text[i:], part)
+		if j < 0 {
+			break
+		}
+		out = append(out, [2]int{i + j, i + j + len(part)})
+		i += j + len(part)
+	}
+	return out
+}
+
+// required lists what every match of an expression holds: of each list one of
+// its strings, whatever their case.
+func required(re *syntax.Regexp) [][]string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return [][]string{{string(re.Rune)}}
+	case syntax.OpCapture, syntax.OpPlus:
+		return required(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			return required(re.Sub[0])
+		}
+	case syntax.OpConcat:
+		var out [][]string
+		for _, sub := range re.Sub {
+			out = append(out, required(sub)...)
+		}
+		return out
+	case syntax.OpAlternate:
+		return alternatives(re.Sub)
+	}
+	return nil
+}
+
+// maxAlternatives: longer lists narrow nothing down.
+const maxAlternatives = 16
+
+// alternatives: one branch matches, so one of the longest literals of each
+// branch is there.
+func alternatives(branches []*syntax.Regexp) [][]string {
+	var any []string
+	for _, b := range branches {
+		var best []string
+		for _, list := range required(b) {
+			if shortest(list) > shortest(best) {
+				best = list
+			}
+		}
+		if best == nil {
+			return nil
+		}
+		any = append(any, best...)
+	}
+	if len(any) > maxAlternatives {
+		return nil
+	}
+	return [][]string{any}
+}
+
+func shortest(list []string) int {
+	n := 0
+	for i, s := range list {
+		if i == 0 || len(s) < n {
+			n = len(s)
+		}
+	}
+	return n
+}

@@ -1,0 +1,164 @@
+// Package verify reads the whole log and checks it: positions without a gap,
+// and on every subject contiguous versions with the hash of the predecessor.
+// What is valid is judged by package session alone, as in the fold.
+//
+// It works over the port below and must never import an engine or an adapter.
+package verify
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lcm/events"
+	"lcm/internal/api"
+	"lcm/internal/problem"
+	"lcm/session"
+)
+
+// Log is the log to verify.
+type Log interface {
+	Epoch() string
+	Partitions() int
+	// Extent is the first and last position and the number of events held.
+	Extent(ctx context.Context) (first, last, held uint64, err error)
+	// Scan hands over the events behind after up to until in order; positions
+	// that cannot be read are left out. It ends with the error of handle.
+	Scan(ctx context.Context, after, until uint64, handle func(context.Context, []events.Record) error) error
+}
+
+// Options of a run.
+type Options struct {
+	// Limit of the faults listed; 0 = 1,000.
+	Limit int
+	// Progress is told how far it is, about ten times a second. nil = nobody.
+	Progress func(api.VerifyProgress)
+	// EventsPerSecond bounds the speed, for a scrubber beside other work; 0 =
+	// as fast as it goes.
+	EventsPerSecond int
+}
+
+const (
+	defaultLimit  = 1_000
+	progressEvery = 100 * time.Millisecond
+	// decodeAhead batches are decoded while the one before them is checked.
+	decodeAhead = 4
+)
+
+// Run verifies the log up to where it ends now. Faults are in the reply; an
+// error means that the log could not be read at all.
+func Run(ctx context.Context, log Log, o Options) (*api.VerifyReply, error) {
+	start := time.Now()
+	first, last, held, err := log.Extent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if o.Limit == 0 {
+		o.Limit = defaultLimit
+	}
+	c := newCheck(log, o.Limit)
+	c.out.First, c.out.Last = first, last
+	if err := c.scan(ctx, log, last, o); err != nil {
+		return nil, err
+	}
+	c.lost(c.next, last+1)
+	if n := c.out.Events; held != n && held != last && c.out.Missing == 0 {
+		// More came while it was read, unless it says it holds less than it gave.
+		if held < n {
+			c.fault(api.VerifyFault{Seq: last, Kind: api.FaultMissing, Reason: "the log says that it holds fewer events than it gives"})
+		}
+	}
+	c.finish()
+	c.out.Seconds = time.Since(start).Seconds()
+	return c.out, nil
+}
+
+// scan decodes in parallel and checks in order.
+func (c *check) scan(ctx context.Context, log Log, until uint64, o Options) error {
+	ahead := make(chan []decoded, decodeAhead)
+	pace := newPace(o.EventsPerSecond)
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(ahead)
+		return log.Scan(gctx, 0, until, func(ctx context.Context, records []events.Record) error {
+			if err := pace.wait(ctx, len(records)); err != nil {
+				return err
+			}
+			select {
+			case ahead <- decode(records):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	g.Go(func() error {
+		said := time.Now()
+		for batch := range ahead {
+			for i := range batch {
+				c.add(&batch[i])
+			}
+			if now := time.Now(); o.Progress != nil && now.Sub(said) >= progressEvery {
+				said = now
+				o.Progress(api.VerifyProgress{Seq: c.next - 1, Last: until})
+			}
+		}
+		return nil
+	})
+	if err := g.Wait(); err != nil {
+		return problem.New(problem.From(err).Code, "verify the log: %w", err)
+	}
+	return nil
+}
+
+// decoded is a record and what it is, or why its subject is no session's.
+type decoded struct {
+	session.Decoded
+	err error
+}
+
+func decode(records []events.Record) []decoded {
+	out := make([]decoded, len(records))
+	workers := runtime.GOMAXPROCS(0)
+	chunk := max(64, (len(records)+workers-1)/workers)
+	var wg sync.WaitGroup
+	for from := 0; from < len(records); from += chunk {
+		to := min(from+chunk, len(records))
+		wg.Go(func() {
+			for i := from; i < to; i++ {
+				out[i].Decoded, out[i].err = session.DecodeLink(records[i])
+				out[i].Record.Data, out[i].Payload = nil, nil // judged: nothing keeps them
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// pace spreads a scan over time.
+type pace struct {
+	perSecond int
+	start     time.Time
+	n         int
+}
+
+func newPace(perSecond int) *pace { return &pace{perSecond: perSecond, start: time.Now()} }
+
+func (p *pace) wait(ctx context.Context, n int) error {
+	if p.perSecond <= 0 {
+		return nil
+	}
+	p.n += n
+	due := p.start.Add(time.Duration(float64(p.n) / float64(p.perSecond) * float64(time.Second)))
+	t := time.NewTimer(time.Until(due))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,111 @@
+package session
+
+import (
+	"sort"
+	"time"
+)
+
+// HeadAt is the head as it was right after stream position seq; Entries is 0
+// and Configured false where the session did not exist yet. Lanes are left out:
+// nobody appends in the past. Time is that of the newest turn, node or cut.
+func (q Reader) HeadAt(seq uint64) (Head, error) {
+	now, err := q.Head()
+	if err != nil {
+		return Head{}, err
+	}
+	s, err := q.At(seq)
+	if err != nil {
+		return Head{}, err
+	}
+	h := Head{Entries: s.Entries, Leaf: s.Leaf, Path: s.Path, Pinned: s.Pinned, Settings: s.Settings, Started: now.Started}
+	k, _, err := q.r.Floor(RowConfig, Num(seq))
+	if err != nil {
+		return h, err
+	}
+	h.Configured = k != nil
+	if h.Entries > 0 {
+		e, err := q.Entry(h.Entries)
+		if err != nil {
+			return h, err
+		}
+		h.Time = e.Time
+	}
+	if h.Nodes, err = q.before(now.Nodes, seq, &h, func(n uint64) (uint64, time.Time, error) {
+		d, err := q.Node(n)
+		return d.Seq, d.Time, err
+	}); err != nil {
+		return h, err
+	}
+	if h.Cuts, err = q.before(now.Cuts, seq, &h, func(n uint64) (uint64, time.Time, error) {
+		c, err := q.Cut(n)
+		return c.Seq, c.Time, err
+	}); err != nil {
+		return h, err
+	}
+	if h.Rejected, err = q.rejectedAt(now.Rejected, seq); err != nil {
+		return h, err
+	}
+	if h.Tokens, err = q.tokensAt(now, h.Entries); err != nil {
+		return h, err
+	}
+	return h, q.contextAt(s, &h)
+}
+
+// before counts the rows 1..n that stand at or before seq, and moves the head's
+// time to that of the last of them.
+func (q Reader) before(n, seq uint64, h *Head, at func(uint64) (uint64, time.Time, error)) (uint64, error) {
+	var failed error
+	count := sort.Search(int(n), func(i int) bool {
+		s, _, err := at(uint64(i) + 1)
+		if err != nil {
+			failed = err
+		}
+		return s > seq
+	})
+	if failed != nil || count == 0 {
+		return 0, failed
+	}
+	_, t, err := at(uint64(count))
+	if t.After(h.Time) {
+		h.Time = t
+	}
+	return uint64(count), err
+}
+
+// rejectedAt counts back the few rejections after seq.
+func (q Reader) rejectedAt(now, seq uint64) (uint64, error) {
+	for at := maxSeq; now > 0; now-- {
+		k, _, err := q.r.Floor(RowRejected, Num(at))
+		if err != nil || k == nil || be64(k) <= seq {
+			return now, err
+		}
+		at = be64(k) - 1
+	}
+	return now, nil
+}
+
+// tokensAt sums the entries up to n, from the end that is nearer.
+func (q Reader) tokensAt(now Head, n uint64) (int, error) {
+	sum, first, last, sign := 0, uint64(1), n, 1
+	if now.Entries-n < n {
+		sum, first, last, sign = now.Tokens, n+1, now.Entries, -1
+	}
+	for i := first; i <= last; i++ {
+		e, err := q.Entry(i)
+		if err != nil {
+			return 0, err
+		}
+		sum += sign * e.Tokens
+	}
+	return sum, nil
+}
+
+// contextAt counts the active context as the fold does.
+func (q Reader) contextAt(s State, h *Head) error {
+	f := Fold{r: q.r, head: *h}
+	if err := f.activate(s.Cut); err != nil {
+		return err
+	}
+	h.ActiveCut, h.ContextTokens = f.head.ActiveCut, f.head.ContextTokens
+	return nil
+}
