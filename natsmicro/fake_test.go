@@ -173,7 +173,7 @@ func (f fake) Grep(ctx context.Context, q api.GrepRequest) (*api.GrepReply, erro
 		all = append(all, api.Hit{Session: name, Kind: "turn", Entry: "e1", Snippet: "found it", Seq: uint64(i)})
 	}
 	slices.SortFunc(all, func(a, b api.Hit) int {
-		if d := cmp.Compare(a.Seq%10, b.Seq%10); d != 0 && q.Sort == sortRelevance {
+		if d := cmp.Compare(a.Seq%10, b.Seq%10); d != 0 && q.Sort == "relevance" {
 			return d
 		}
 		return cmp.Compare(b.Seq, a.Seq)

@@ -16,8 +16,10 @@ import (
 	"lcm/tokens"
 )
 
-// sortRelevance is the value of GrepRequest.Sort that is not by position.
-const sortRelevance = "relevance"
+// byRank: the order is by relevance, at least in part. Positions decide else.
+func byRank(q api.GrepRequest) bool {
+	return q.Sort == "relevance" || q.Sort == "hybrid" || q.Sort == "" && q.Mode == "relevance"
+}
 
 // Grep implements Reads. Hits of several projectors are merged by position,
 // or by rank where the order is by relevance: scores of two indexes are never
@@ -118,6 +120,7 @@ func mergeHits(q api.GrepRequest, lists []hitList, total int, missing []int) *ap
 		r := lists[i].reply
 		limit = max(limit, len(r.Hits))
 		out.Total += r.Total
+		out.TotalEstimated = out.TotalEstimated || r.TotalEstimated
 		out.Watermark = lower(out.Watermark, r.Watermark)
 		for _, s := range r.NotSearched {
 			if !slices.Contains(out.NotSearched, s) {
@@ -127,17 +130,18 @@ func mergeHits(q api.GrepRequest, lists []hitList, total int, missing []int) *ap
 	}
 	for _, p := range missing {
 		out.NotSearched = append(out.NotSearched, fmt.Sprintf("partition %d: no projector answers for it", p))
+		out.TotalEstimated = true
 	}
 	if q.Limit > 0 {
 		limit = q.Limit
 	}
-	spent := 0
+	spent := answerTokens
 	for len(out.Hits) < limit {
-		best := bestOf(q.Sort, lists)
+		best := bestOf(byRank(q), lists)
 		if best == nil {
 			break
 		}
-		n := tokens.Count(best.hit().Snippet)
+		n := hitTokens(best.hit())
 		if q.MaxTokens > 0 && spent+n > q.MaxTokens && len(out.Hits) > 0 {
 			break
 		}
@@ -151,10 +155,19 @@ func mergeHits(q api.GrepRequest, lists []hitList, total int, missing []int) *ap
 	return out
 }
 
-func bestOf(order string, lists []hitList) *hitList {
+// answerTokens is about what an answer without hits takes, its cursor included.
+const answerTokens = 250
+
+// hitTokens of a hit as it is sent.
+func hitTokens(h *api.Hit) int {
+	b, _ := json.Marshal(h) // texts, numbers, times: cannot fail
+	return tokens.Count(string(b)) + 1
+}
+
+func bestOf(ranked bool, lists []hitList) *hitList {
 	var best *hitList
 	for i := range lists {
-		if l := &lists[i]; !l.done() && (best == nil || before(order, l, best)) {
+		if l := &lists[i]; !l.done() && (best == nil || before(ranked, l, best)) {
 			best = l
 		}
 	}
@@ -162,8 +175,8 @@ func bestOf(order string, lists []hitList) *hitList {
 }
 
 // before orders by rank, then position; or by position alone, newest first.
-func before(order string, a, b *hitList) bool {
-	if order == sortRelevance {
+func before(ranked bool, a, b *hitList) bool {
+	if ranked {
 		if d := cmp.Compare(a.Rank+a.Skip, b.Rank+b.Skip); d != 0 {
 			return d < 0
 		}

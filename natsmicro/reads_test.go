@@ -181,7 +181,7 @@ func listSessions(t *testing.T, r Reads) {
 }
 
 func listHits(t *testing.T, r Reads) {
-	for _, order := range []string{"", sortRelevance} {
+	for _, order := range []string{"", "relevance"} {
 		q := api.GrepRequest{Tenant: "t", Pattern: "x", Sort: order, Limit: 3}
 		var got []uint64
 		for pages := 0; ; pages++ {

@@ -6,8 +6,8 @@ import (
 	"lcm/events"
 )
 
-// DecodeLink is Decode without the hashes that only the fold of a turn needs:
-// for who checks chains and folds nothing.
+// DecodeLink reads what the chain needs of a record, and leaves the payload
+// unread: Judge reads it. For who checks chains and folds nothing.
 func DecodeLink(rec events.Record) (Decoded, error) {
 	d := Decoded{Record: rec}
 	var err error
@@ -18,8 +18,17 @@ func DecodeLink(rec events.Record) (Decoded, error) {
 		return d, nil
 	}
 	d.next = events.Link{Version: d.Envelope.Version, Hash: rec.ChainHash(d.Envelope.Prev)}
-	d.Payload, d.err = rec.DecodePayload(d.Envelope)
+	if !d.Envelope.Known() {
+		d.err = events.ErrUnknown
+	}
 	return d, nil
+}
+
+// Judge reads the payload of an event that DecodeLink read, as Decode does.
+func (d *Decoded) Judge() {
+	if d.err == nil && d.Payload == nil {
+		d.Payload, d.err = d.Record.DecodePayload(d.Envelope)
+	}
 }
 
 // Follow says whether the event stands right behind link in the chain of its

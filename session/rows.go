@@ -12,7 +12,7 @@ import (
 
 // SchemaVersion of the rows below. A store that holds another version is
 // rebuilt from the log, never migrated in place.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // RowKind names a kind of row; it is the first part of a row's key.
 type RowKind byte

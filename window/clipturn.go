@@ -35,9 +35,12 @@ func clipTurn(e *session.Entry, main, results []events.Block, size int) (m, r []
 	if len(m) > 0 {
 		room -= MessageTokens
 	}
-	for i, b := range all {
-		share := room / (len(all) - i)
-		room -= c.clip(b, share)
+	for _, b := range all {
+		room -= floorOf(b)
+	}
+	for i, b := range all { // room: what is left beside the floors of b and those behind it
+		floor := floorOf(b)
+		room += floor - c.clip(b, floor+max(room, 0)/(len(all)-i))
 	}
 	kept := m[:0]
 	for _, b := range m {
@@ -85,6 +88,18 @@ func (c *clipper) dropMiddle(main, results []events.Block, size int) []events.Bl
 		}
 	}
 	return out
+}
+
+// floorOf is what a block takes however much is cut of it: a call and a result
+// have to stay.
+func floorOf(b *events.Block) int {
+	switch b.Type {
+	case events.BlockToolUse:
+		return clipFloorCall
+	case events.BlockToolResult:
+		return clipFloorResult
+	}
+	return 0
 }
 
 // weight orders blocks by size without counting them.

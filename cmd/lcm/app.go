@@ -198,6 +198,9 @@ func (a *app) completeSessions(cmd *cobra.Command, args []string, prefix string)
 	if len(args) > 0 || a.load(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	if _, err := os.Stat(a.cfg.DataDir); err != nil && a.cfg.Server == "" && a.cfg.NATS == "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp // a key press creates nothing
+	}
 	in := api.SessionsIn{Scope: api.Scope{Tenant: a.cfg.Tenant}, Prefix: prefix, Limit: 50}
 	out, err := call[api.SessionsReply](a, "sessions", in)
 	if err != nil {

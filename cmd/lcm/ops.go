@@ -185,6 +185,12 @@ digests, on every machine.`,
 		RunE: func(*cobra.Command, []string) error {
 			in.Scope = a.scope("")
 			r, err := callLong[api.RebuildReply](a, "replaying the log", "rebuild", in)
+			if node.RefusedProjection(err) && !in.Index { // nothing runs on these rows: without them it does
+				if err := node.DropProjections(a.ctx, a.cfg); err != nil {
+					return err
+				}
+				r, err = callLong[api.RebuildReply](a, "replaying the log", "rebuild", in)
+			}
 			if err != nil {
 				return err
 			}

@@ -273,9 +273,15 @@ func (a *app) printHits(r api.GrepReply) error {
 		if h.Removed {
 			mark = "[removed] "
 		}
+		printBeside(p, h.Before)
 		p.f("  %-6s %-9s %s  %s%s\n", id, h.Role, h.Time.Format("2006-01-02 15:04"), mark, oneLine(h.Snippet))
+		printBeside(p, h.After)
 	}
-	p.f("%d of %d matches\n", len(r.Hits), r.Total)
+	about := ""
+	if r.TotalEstimated {
+		about = "about "
+	}
+	p.f("%d of %s%d matches\n", len(r.Hits), about, r.Total)
 	for _, s := range r.NotSearched {
 		p.f("not searched: %s\n", s)
 	}
@@ -283,6 +289,13 @@ func (a *app) printHits(r api.GrepReply) error {
 		p.f("more: --cursor %s\n", r.Cursor)
 	}
 	return p.flush()
+}
+
+// printBeside prints turns that stand beside a hit.
+func printBeside(p printer, turns []api.Beside) {
+	for _, t := range turns {
+		p.f("    %-6s %-9s %s\n", t.Entry, t.Role, oneLine(t.Text))
+	}
 }
 
 func (a *app) describeCmd() *cobra.Command {

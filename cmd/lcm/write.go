@@ -65,6 +65,7 @@ func (a *app) importFile(ctx context.Context, c *client.Client, in api.ImportIn)
 		progress = func(p api.ImportProgress) { _ = bar.Set64(min(p.Bytes, size)) }
 		defer bar.Finish() //nolint:errcheck // only drawing
 	}
+	in.File = strings.ToValidUTF8(in.File, "\uFFFD") // a name for reports from here on
 	reports, err := c.Import(ctx, in, f, progress)
 	for _, r := range reports {
 		if perr := a.printImport(r); perr != nil {
@@ -100,7 +101,7 @@ func (a *app) printImport(r api.ImportReport) error {
 		return a.printJSON(r)
 	}
 	p := a.printer()
-	p.f("%s  %s: %d turns, %d appended, %d known already", r.Session, r.Format, r.Turns, r.Appended, r.Duplicates)
+	p.f("%s  %s: %d turns, %d appended, %d known already", name(r.Session), r.Format, r.Turns, r.Appended, r.Duplicates)
 	if r.Facts > 0 {
 		p.f(", %d facts", r.Facts)
 	}
@@ -372,7 +373,7 @@ func (a *app) listDead(in api.DeadIn) error {
 					}
 					continue
 				}
-				p.f("%s  %s  %s  %d bytes  %s\n    %s\n", d.ID, d.Ref.Session, d.Origin, d.Bytes, d.Time, d.Reason)
+				p.f("%s  %s  %s  %d bytes  %s\n    %s\n", d.ID, name(d.Ref.Session), name(d.Origin), d.Bytes, d.Time, d.Reason)
 				if in.ID != "" {
 					p.f("%s\n", d.Body)
 				}

@@ -2,7 +2,6 @@ package condenser
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 
@@ -66,8 +65,8 @@ func (s *Service) lines(ctx context.Context, q api.TurnsRequest) ([]condense.Lin
 			return nil, err
 		}
 		for _, t := range page.Turns {
-			body := new(events.TurnAppended)
-			if err := json.Unmarshal(t.Payload, body); err != nil {
+			body, err := events.DecodeTurn(t.Payload)
+			if err != nil {
 				return nil, problem.New(problem.Damaged, "payload of e%d of %s: %w", t.Entry.N, q.Ref, err)
 			}
 			entries, bodies[t.Entry.N] = append(entries, t.Entry), body

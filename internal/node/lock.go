@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"lcm/internal/config"
 	"lcm/internal/problem"
 )
 
@@ -138,4 +139,29 @@ func announce(dir string, o Owner) (func(), error) {
 		return nil, fmt.Errorf("announce the server: %w", err)
 	}
 	return func() { _ = os.Remove(path) }, nil
+}
+
+// RefusedProjection reports whether a node stopped because its projector will
+// not work on the rows it found: of another log, or of another schema.
+func RefusedProjection(err error) bool {
+	var l *loopError
+	return errors.As(err, &l) && l.name == projectorLoop && problem.IsCode(l.err, problem.Damaged)
+}
+
+// DropProjections removes rows and index, which the next node makes anew from
+// the log.
+func DropProjections(ctx context.Context, c config.Config) error {
+	lock, owner, err := waitLock(ctx, c.DataDir)
+	if err != nil {
+		return err
+	}
+	if owner != nil {
+		return problem.New(problem.Unavailable, "data directory %s is served by process %d", c.DataDir, owner.PID).WithHint("end it first")
+	}
+	defer lock.release()
+	n := &Node{cfg: c}
+	if err := os.Remove(n.rowsPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(n.indexDir())
 }

@@ -72,7 +72,7 @@ func runRole(ctx context.Context, name string, r Roles, args []string, stdout, s
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "%s runs on %s, log %s\n", name, c.NATS, n.Epoch())
+	fmt.Fprintf(stdout, "%s runs on %s, log %s\n", name, shown(c.NATS), n.Epoch())
 	if listener == nil {
 		return errors.Join(n.Run(ctx), n.Close())
 	}

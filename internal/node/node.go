@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -58,6 +60,15 @@ type loop struct {
 	name string
 	run  func(context.Context) error
 }
+
+// loopError says which role failed.
+type loopError struct {
+	name string
+	err  error
+}
+
+func (e *loopError) Error() string { return e.name + ": " + e.err.Error() }
+func (e *loopError) Unwrap() error { return e.err }
 
 // Open connects the engines and builds the services of the roles. Streams are
 // created in an empty data directory only; on an external server `lcm init`
@@ -110,9 +121,22 @@ func dial(c config.Config) (*nats.Conn, error) {
 	}
 	nc, err := nats.Connect(c.NATS, opts...)
 	if err != nil {
-		return nil, problem.New(problem.Unavailable, "NATS server %s: %w", c.NATS, err).WithHint("is it running, with JetStream on?")
+		return nil, problem.New(problem.Unavailable, "NATS server %s: %w", shown(c.NATS), err).WithHint("is it running, with JetStream on?")
 	}
 	return nc, nil
+}
+
+// shown is a URL list as it may stand in messages: without passwords.
+func shown(urls string) string {
+	parts := strings.Split(urls, ",")
+	for i, p := range parts {
+		if u, err := url.Parse(strings.TrimSpace(p)); err == nil {
+			parts[i] = u.Redacted()
+		} else {
+			parts[i] = "(unreadable URL)"
+		}
+	}
+	return strings.Join(parts, ",")
 }
 
 func (n *Node) logDir() string   { return filepath.Join(n.cfg.DataDir, "jetstream") }
@@ -162,7 +186,7 @@ func (n *Node) Run(ctx context.Context) error {
 	for _, l := range n.loops {
 		g.Go(func() error {
 			if err := l.run(gctx); err != nil && gctx.Err() == nil {
-				return fmt.Errorf("%s: %w", l.name, err)
+				return &loopError{l.name, err}
 			}
 			return nil
 		})

@@ -32,6 +32,9 @@ type reads interface {
 	Wait(context.Context, events.Position) (events.Position, error)
 }
 
+// projectorLoop names the projector among the loops.
+const projectorLoop = "projector"
+
 // openRoles builds the services, lowest first: each gets the others as values
 // where they are in this process, and as NATS clients where they are not.
 func (n *Node) openRoles() error {
@@ -75,7 +78,7 @@ func (n *Node) openReads() (reads, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.add("projector", n.projector.Run)
+	n.add(projectorLoop, n.projector.Run)
 	n.serveReads(parts)
 	return n.projector, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"syscall"
 )
 
 // Code names a kind of failure; it is stable and machine-readable.
@@ -119,6 +120,8 @@ func From(err error) *Error {
 		return &Error{Code: Stale, Text: err.Error(), Hint: table[Stale].hint, err: err}
 	case errors.Is(err, context.Canceled):
 		return &Error{Code: Unavailable, Text: err.Error(), err: err}
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EROFS):
+		return &Error{Code: Unavailable, Text: err.Error(), Hint: "make room on the disk, then retry: nothing that was acknowledged is lost", err: err}
 	}
 	return &Error{Code: Internal, Text: err.Error(), Hint: table[Internal].hint, err: err}
 }

@@ -2,6 +2,7 @@ package projector_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 
@@ -52,15 +53,11 @@ func TestIndexIsNeverStarved(t *testing.T) {
 		}
 	}()
 	defer func() { stop(); <-done }()
-	for last := uint64(0); last < 200; {
-		st, err := f.Status(within(t))
+	limit := within(t)
+	for last := uint64(0); last < 200; runtime.Gosched() {
+		st, err := f.Status(limit)
 		must(t, err)
 		last = st.Indexed
-		select {
-		case <-within(t).Done():
-			t.Fatalf("indexed %d of %d", st.Indexed, st.Applied)
-		case <-time.After(time.Millisecond):
-		}
 	}
 }
 

@@ -149,9 +149,9 @@ func (s *Service) bodies(ctx context.Context, v *session.View, at uint64, seen e
 	turns := make(map[uint64]*events.TurnAppended, len(v.Tail)+len(v.Pinned)+1)
 	if len(ranges) > 0 {
 		err := s.turns(ctx, api.TurnsRequest{Ref: v.Ref, Ranges: ranges, At: at, Token: seen}, func(t api.StoredTurn) error {
-			p := new(events.TurnAppended)
+			p, err := events.DecodeTurn(t.Payload)
 			turns[t.Entry.N] = p
-			return json.Unmarshal(t.Payload, p)
+			return err
 		})
 		if err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/session"
 )
 
 // check is the state of a verification: where every subject stands.
@@ -19,7 +20,11 @@ type check struct {
 	sessions   map[events.Ref]bool
 	gaps       []gap  // of versions
 	lostAt     []span // missing positions
+	unread     int    // bytes of payloads that are kept unread
 }
+
+// maxUnread bounds the payloads kept until a later event vouches for them.
+const maxUnread = 64 << 20
 
 // subject is where a chain stands.
 type subject struct {
@@ -29,6 +34,11 @@ type subject struct {
 	bad  string
 	link events.Link // behind the last valid event
 	seq  uint64      // of the last valid event
+	// pending is that event while its payload is unread; before is the link in
+	// front of it, and was the position of the event there.
+	pending *session.Decoded
+	before  events.Link
+	was     uint64
 	// stray: the link behind the last event that broke the chain, and its
 	// place in the faults: what follows it is counted there.
 	stray   events.Link
@@ -71,11 +81,22 @@ func (c *check) add(d *decoded) {
 		return
 	}
 	link, err := d.Follow(s.link)
+	if err != nil && s.pending != nil {
+		c.judge(s)
+		link, err = d.Follow(s.link)
+	}
 	if err == nil {
+		c.vouched(s)
+		s.before, s.was = s.link, s.seq
 		s.link, s.seq = link, seq
 		c.out.Valid++
 		if d.Unknown() {
 			c.out.Unknown++
+			return
+		}
+		s.pending = &d.Decoded
+		if c.unread += len(d.Record.Data); c.unread > maxUnread {
+			c.judge(s)
 		}
 		return
 	}
@@ -91,6 +112,30 @@ func (c *check) add(d *decoded) {
 		c.gaps = append(c.gaps, gap{s.ref, s.lane, s.seq, seq, s.link.Version + 1, d.Envelope.Version - s.link.Version - 1})
 	}
 	c.broken(s, d, err.Error())
+}
+
+// vouched drops the event whose payload need not be read any more.
+func (c *check) vouched(s *subject) {
+	if s.pending != nil {
+		c.unread -= len(s.pending.Record.Data)
+		s.pending = nil
+	}
+}
+
+// judge reads the payload of a subject's last event. One that cannot be read
+// does not count: the chain ends before it.
+func (c *check) judge(s *subject) {
+	d := s.pending
+	if d == nil {
+		return
+	}
+	d.Judge()
+	c.vouched(s)
+	if _, err := d.Follow(s.before); err != nil {
+		s.link, s.seq = s.before, s.was
+		c.out.Valid--
+		c.broken(s, &decoded{Decoded: *d}, err.Error())
+	}
 }
 
 func (c *check) subject(d *decoded) *subject {
@@ -141,6 +186,9 @@ func (c *check) fault(f api.VerifyFault) int {
 // finish names the missing positions and what they held, as far as the
 // versions around them tell.
 func (c *check) finish() {
+	for _, s := range c.subjects {
+		c.judge(s)
+	}
 	for _, s := range c.lostAt {
 		for seq := s.first; seq <= s.last; seq++ {
 			if len(c.out.Faults) >= c.limit {
