@@ -2,7 +2,7 @@
 TOOL := go tool -modfile=tools/go.mod
 RACE := ./natslog/... ./natsembed/... ./natsmicro/... ./internal/... ./boltstore/... ./bleveindex/... ./llm/...
 
-.PHONY: all build check test race fuzz bench clean
+.PHONY: all build check test race fuzz sim soak bench clean
 
 all: check test
 
@@ -32,6 +32,17 @@ fuzz:
 			echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
 		done; \
 	done
+
+# The figures of DESIGN 6.1: the planner over synthetic and real turn sizes. A
+# context over B anywhere fails it. SIM_TURNS=1000000 takes about an hour.
+SIM_TURNS ?= 20000
+sim:
+	cd condense && SIM_TURNS=$(SIM_TURNS) go test -run '^TestSim$$' -count=1 -timeout 6h
+
+# A million steps of the engine's state machine. A failure prints its seed.
+STEPS ?= 1000000
+soak:
+	LCM_STEPS=$(STEPS) go test ./internal/engine -run '^TestEngine$$' -count=1 -v -timeout 12h
 
 bench:
 	go test -run '^$$' -bench . -benchtime 1s ./...

@@ -118,14 +118,17 @@ func chunkClause(chunk string, units []unit, phrase bool) clause {
 			seq = append(seq, runSlots(u, last)...)
 			continue
 		}
-		first := slot{terms: []string{u.term}}
+		// The first part stands wherever the word does. Both as alternatives
+		// would be two ways through each word of Bleve's phrase search, which
+		// walks all of them: 2ⁿ.
+		term, first := u.term, u.term
 		if s := u.symbol(); s != "" {
-			first = one(s)
-		} else if len(u.parts) > 0 && u.parts[0].term != u.term {
-			first.terms = append(first.terms, u.parts[0].term)
+			term, first = s, s
+		} else if len(u.parts) > 0 {
+			first = u.parts[0].term
 		}
-		all = append(all, first.terms[0])
-		seq = append(seq, first)
+		all = append(all, term)
+		seq = append(seq, one(first))
 		for _, p := range u.parts[min(1, len(u.parts)):] {
 			seq = append(seq, one(p.term))
 		}

@@ -165,6 +165,8 @@ func (p *pass) answered(end int) map[string]uint64 {
 			}
 			if n := p.leafOver(call); n != 0 {
 				out[e.Results[i]] = n
+			} else if n, ok := p.v.Reanswered[e.Results[i]]; ok {
+				out[e.Results[i]] = n
 			} else if n, ok := p.v.Answered[e.Results[i]]; ok {
 				out[e.Results[i]] = n
 			}

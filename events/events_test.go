@@ -44,7 +44,7 @@ func samples() []Payload {
 		&LeafMoved{Entry: 7, Reason: "edit"},
 		&SessionConfigured{Settings: func() Settings {
 			s := DefaultSettings()
-			s.Overhead, s.Model, s.MaxContextTokens, s.ParentSession = 1, "m", 2, "p"
+			s.Overhead, s.Model, s.MaxContextTokens, s.ParentSession, s.TokenFactor = 1, "m", 2, "p", 1.15
 			s.Labels = map[string]string{"team": "支付"}
 			return s
 		}()},

@@ -3,6 +3,7 @@ package events
 import (
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Settings of a session: every threshold of the engine. Shares are fractions
@@ -14,6 +15,11 @@ type Settings struct {
 	// MaxContextTokens caps B; 0 = off. On a million-token window a cap of
 	// 200k makes every call several times cheaper.
 	MaxContextTokens int `json:"max_context_tokens,omitempty"`
+	// TokenFactor is how many tokens the model counts for one of ours, by its
+	// own reports; 0 = 1. Window, overhead and the cap are the model's tokens;
+	// B, and with it every threshold, is in ours, so that one counter serves
+	// everywhere.
+	TokenFactor float64 `json:"token_factor,omitempty"`
 
 	ContextThreshold  float64 `json:"context_threshold"`   // soft: above it leaves are made in the background
 	LeafTriggerTokens int     `json:"leaf_trigger_tokens"` // aged raw tokens that make a pass worthwhile
@@ -80,7 +86,38 @@ func (s Settings) Budget() int {
 	if s.MaxContextTokens > 0 {
 		b = min(b, s.MaxContextTokens)
 	}
+	if s.TokenFactor > 0 {
+		b = int(float64(b) / s.TokenFactor)
+	}
 	return b
+}
+
+// The factors between the model's tokens and ours that are believed.
+const (
+	MinTokenFactor = 0.5
+	MaxTokenFactor = 3
+)
+
+// Calibrated takes a report of the model's into account: so many of its tokens
+// for so many of ours. A report counts a fifth, the first one whole, and a
+// change below two per cent none: every change is an event, and moves B.
+func (s Settings) Calibrated(counted, reported int) Settings {
+	if counted <= 0 || reported <= 0 {
+		return s
+	}
+	f := float64(reported) / float64(counted)
+	if s.TokenFactor > 0 {
+		f = 0.8*s.TokenFactor + 0.2*f
+	}
+	f = math.Round(100*min(max(f, MinTokenFactor), MaxTokenFactor)) / 100
+	old := s.TokenFactor
+	if old == 0 {
+		old = 1
+	}
+	if math.Abs(f-old) >= 0.02*old {
+		s.TokenFactor = f
+	}
+	return s
 }
 
 // Share returns the tokens of a share of B, rounded down.
@@ -106,6 +143,9 @@ func (s Settings) Validate() error {
 	}
 	if s.Overhead < 0 || s.MaxContextTokens < 0 || s.LeafTriggerTokens < 0 {
 		bad("overhead, max_context_tokens and leaf_trigger_tokens cannot be negative")
+	}
+	if f := s.TokenFactor; f != 0 && !(f >= MinTokenFactor && f <= MaxTokenFactor) {
+		bad("token_factor is %v: between %v and %v, or 0 for none", f, MinTokenFactor, MaxTokenFactor)
 	}
 	for _, f := range []struct {
 		name string

@@ -72,7 +72,7 @@ func (l *Log) inboxPartition(ctx context.Context, p int, handle func(context.Con
 }
 
 func (l *Log) runInbox(ctx context.Context, m jetstream.Msg, handle func(context.Context, api.InboxMessage) error) {
-	in := api.InboxMessage{Data: m.Data(), Format: m.Headers().Get(HeaderFormat)}
+	in := api.InboxMessage{Data: m.Data(), Format: m.Headers().Get(HeaderFormat), Origin: m.Headers().Get(api.HeaderInboxOrigin)}
 	meta, err := m.Metadata()
 	if err == nil {
 		in.Seq = meta.Sequence.Stream

@@ -128,19 +128,11 @@ func (f *Fold) lane(l events.Lane) *LaneHead {
 // link checks the chain and advances it. Whatever fails here does not advance
 // it: the next event links to the last valid one.
 func (f *Fold) link(d Decoded, lane *LaneHead) error {
-	if d.Envelope.Type == "" || errors.Is(d.err, events.ErrMalformed) {
-		return reject("%v", d.err)
+	next, err := d.Follow(lane.Link)
+	if err != nil {
+		return err
 	}
-	if want := d.Envelope.Type.Lane(); want != "" && want != d.Lane {
-		return reject("%s on the %s lane", d.Envelope.Type, d.Lane)
-	}
-	if d.Envelope.Version != lane.Version+1 {
-		return reject("version %d after %d", d.Envelope.Version, lane.Version)
-	}
-	if d.Envelope.Prev != lane.Hash {
-		return reject("version %d does not carry the hash of version %d", d.Envelope.Version, lane.Version)
-	}
-	lane.Link = d.next
+	lane.Link = next
 	if f.head.Started.IsZero() {
 		f.head.Started = d.Envelope.Time
 	}

@@ -40,7 +40,11 @@ type View struct {
 	Replaced map[uint64]Node `json:"replaced,omitempty"`
 	// Answered lists calls of covered entries that tail results answer: call
 	// id → the node that covers the call. Such results are quoted as text.
+	// What it says holds until the next cut, whatever is repaired meanwhile.
 	Answered map[string]uint64 `json:"answered,omitempty"`
+	// Reanswered is Answered where the next cut will name another node: a
+	// repair of the one that the active cut found.
+	Reanswered map[string]uint64 `json:"reanswered,omitempty"`
 	// Stall is the newest PassStalled behind the active cut, nil = none.
 	Stall *events.PassStalled `json:"stall"`
 	// Compactions are foreign compactions whose originals are not in the log.
@@ -247,10 +251,7 @@ func (q Reader) fillRaw(v *View, s State) error {
 			v.Kept = &e
 		}
 	}
-	for _, n := range s.Path.After(0) {
-		if n > s.Pinned {
-			break
-		}
+	for n := s.Path.Next(0); n != 0 && n <= s.Pinned; n = s.Path.Next(n) {
 		e, err := q.Entry(n)
 		if err != nil {
 			return err
@@ -291,7 +292,11 @@ func (q Reader) fillNodes(v *View, s State) error {
 		}
 		row = append(row, v.Frontier...)
 	}
-	for i := 0; i < len(v.Tail); {
+	top, err := q.topCovered(v.Tail)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(v.Tail) && v.Tail[i].N <= top; {
 		leaf, err := q.leafOver(v.Tail[i].N, s)
 		if err != nil {
 			return err
@@ -309,6 +314,19 @@ func (q Reader) fillNodes(v *View, s State) error {
 		}
 	}
 	return q.fillCondensed(v, s, row)
+}
+
+// topCovered is the last entry at or before the end of a tail that any leaf
+// covers: one read tells that most of a tail has none.
+func (q Reader) topCovered(tail []Entry) (uint64, error) {
+	if len(tail) == 0 {
+		return 0, nil
+	}
+	k, _, err := q.r.Floor(RowCovering, Num(tail[len(tail)-1].N))
+	if err != nil || k == nil {
+		return 0, err
+	}
+	return be64(k), nil
 }
 
 // fillCondensed climbs from a row of adjacent nodes to the nodes made of them.
@@ -415,6 +433,10 @@ func (q Reader) fillFacts(v *View, s State) error {
 		}
 		v.Stall = &stall
 	}
+	first, err := q.firstSeq(s)
+	if err != nil {
+		return err
+	}
 	for at := s.Seq; ; {
 		k, b, err := q.r.Floor(RowCompaction, Num(at))
 		if err != nil {
@@ -427,7 +449,8 @@ func (q Reader) fillFacts(v *View, s State) error {
 		if err := decodeRow(RowCompaction, b, &c); err != nil {
 			return err
 		}
-		if c.After == 0 { // nothing before it is in the log
+		// Nothing before it is in the log, and no turn was shown without it.
+		if c.After == 0 && (first == 0 || be64(k) < first) {
 			v.Compactions = append([]events.HistoryCompacted{c}, v.Compactions...)
 		}
 		if at = be64(k); at == 0 {
@@ -438,27 +461,52 @@ func (q Reader) fillFacts(v *View, s State) error {
 	return q.fillAnswered(v, s)
 }
 
-// fillAnswered finds results in the tail whose call a node covers.
+// fillAnswered finds results in the tail whose call a node covers: the node as
+// it was when the active cut was made, so that a repair changes no context.
 func (q Reader) fillAnswered(v *View, s State) error {
+	if s.Cut == nil {
+		return nil // nothing is covered
+	}
+	then := s
+	then.Seq = s.Cut.Seq
 	for _, e := range v.Tail {
 		for i, call := range e.CallEntries {
 			if call == 0 || call >= v.Tail[0].N {
 				continue
 			}
-			d, err := q.leafOver(call, s)
+			old, err := q.leafOver(call, then)
 			if err != nil {
 				return err
 			}
-			if d == nil {
-				continue
+			now, err := q.leafOver(call, s)
+			if err != nil {
+				return err
 			}
-			if v.Answered == nil {
-				v.Answered = map[string]uint64{}
+			if old != nil {
+				note(&v.Answered, e.Results[i], old.N)
 			}
-			v.Answered[e.Results[i]] = d.N
+			if now != nil && (old == nil || old.N != now.N) {
+				note(&v.Reanswered, e.Results[i], now.N)
+			}
 		}
 	}
 	return nil
+}
+
+func note(m *map[string]uint64, id string, n uint64) {
+	if *m == nil {
+		*m = map[string]uint64{}
+	}
+	(*m)[id] = n
+}
+
+// firstSeq is the position of the session's first turn, 0 where it has none.
+func (q Reader) firstSeq(s State) (uint64, error) {
+	if s.Entries == 0 {
+		return 0, nil
+	}
+	e, err := q.Entry(1)
+	return e.Seq, err
 }
 
 // CallEntry returns the newest entry that makes a tool call of this id, all

@@ -56,6 +56,9 @@ type InboxMessage struct {
 	Seq    uint64 // in LCM_IN, stable over redelivery
 	Data   []byte
 	Format string // header Lcm-Format, "" = auto
+	// Origin is what the ids of turns without one begin with, in a message that
+	// a restore put back: header Lcm-Inbox-Origin; "" = in:<epoch>:<Seq>.
+	Origin string
 }
 
 // HeaderInboxOrigin of a restored inbox message is its identity in the log it

@@ -11,10 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/knadh/koanf/parsers/toml/v2"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
 	"lcm/events"
@@ -53,6 +51,9 @@ type Config struct {
 	Summarizer Summarizer `koanf:"summarizer"`
 	// Session are the settings a new session gets.
 	Session Session `koanf:"session"`
+	// Models are what sessions of a model get in their place (models.go). The
+	// file only.
+	Models Models `koanf:"-"`
 }
 
 // Projector settings.
@@ -93,6 +94,7 @@ type Session struct {
 	Overhead          int     `koanf:"overhead"`
 	Model             string  `koanf:"model"`
 	MaxContextTokens  int     `koanf:"max_context_tokens"`
+	TokenFactor       float64 `koanf:"token_factor"`
 	ContextThreshold  float64 `koanf:"context_threshold"`
 	LeafTriggerTokens int     `koanf:"leaf_trigger_tokens"`
 	CutTarget         float64 `koanf:"cut_target"`
@@ -114,7 +116,7 @@ type Session struct {
 // Settings are the session defaults as the engine knows them.
 func (s Session) Settings() events.Settings {
 	return events.Settings{
-		Window: s.Window, Overhead: s.Overhead, Model: s.Model, MaxContextTokens: s.MaxContextTokens,
+		Window: s.Window, Overhead: s.Overhead, Model: s.Model, MaxContextTokens: s.MaxContextTokens, TokenFactor: s.TokenFactor,
 		ContextThreshold: s.ContextThreshold, LeafTriggerTokens: s.LeafTriggerTokens, CutTarget: s.CutTarget,
 		MinCut: s.MinCut, SummaryBudget: s.SummaryBudget, RecutThreshold: s.RecutThreshold, RecutTarget: s.RecutTarget,
 		FreshTailCount: s.FreshTailCount, FreshTailMax: s.FreshTailMax, FanoutMin: s.FanoutMin, FanoutMax: s.FanoutMax,
@@ -125,7 +127,7 @@ func (s Session) Settings() events.Settings {
 
 func sessionOf(d events.Settings) Session {
 	return Session{
-		Window: d.Window, Overhead: d.Overhead, Model: d.Model, MaxContextTokens: d.MaxContextTokens,
+		Window: d.Window, Overhead: d.Overhead, Model: d.Model, MaxContextTokens: d.MaxContextTokens, TokenFactor: d.TokenFactor,
 		ContextThreshold: d.ContextThreshold, LeafTriggerTokens: d.LeafTriggerTokens, CutTarget: d.CutTarget,
 		MinCut: d.MinCut, SummaryBudget: d.SummaryBudget, RecutThreshold: d.RecutThreshold, RecutTarget: d.RecutTarget,
 		FreshTailCount: d.FreshTailCount, FreshTailMax: d.FreshTailMax, FanoutMin: d.FanoutMin, FanoutMax: d.FanoutMax,
@@ -170,9 +172,14 @@ func Load(path string, environ []string, flags map[string]any) (Config, error) {
 	path, required := configPath(path, environ, k.String("data_dir"))
 	c := Default()
 	all := koanf.New(".")
-	if err := all.Load(file.Provider(path), toml.Parser()); err != nil && (required || !errors.Is(err, os.ErrNotExist)) {
+	settings, models, err := readFile(path, required)
+	if err == nil {
+		err = all.Load(confmap.Provider(settings, ""), nil)
+	}
+	if err != nil {
 		return c, fmt.Errorf("configuration %s: %w", path, err)
 	}
+	c.Models = models
 	if err := all.Merge(k); err != nil {
 		return c, err
 	}
@@ -224,6 +231,8 @@ func (c Config) Validate() error {
 	var errs []error
 	if err := c.Session.Settings().Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("session settings: %w", err))
+	} else if err := c.Models.validate(c.Session.Settings()); err != nil {
+		errs = append(errs, err)
 	}
 	switch c.Summarizer.Kind {
 	case "extractive":

@@ -17,6 +17,9 @@ func knownKeys() map[string]bool {
 func collect(t reflect.Type, prefix string, out map[string]bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Tag.Get("koanf") == "-" {
+			continue
+		}
 		name := prefix + f.Tag.Get("koanf")
 		if f.Type.Kind() == reflect.Struct {
 			collect(f.Type, name+".", out)

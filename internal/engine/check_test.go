@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -19,6 +20,7 @@ type checker struct {
 	w    *world
 	last *rendered           // of the step before
 	seen map[shownKey]digest // what a context was when it was first seen
+	good map[digest]bool     // contexts that every provider accepts
 	past []moment            // what was answered earlier, by position
 	pick func(n int) int     // which of n past moments is asked again
 }
@@ -41,10 +43,11 @@ type digest [sha256.Size]byte
 type moment struct {
 	seq    uint64
 	digest digest
+	head   session.Head
 }
 
 func newChecker(w *world, pick func(int) int) *checker {
-	return &checker{w: w, seen: map[shownKey]digest{}, pick: pick}
+	return &checker{w: w, seen: map[shownKey]digest{}, good: map[digest]bool{}, pick: pick}
 }
 
 // run is the invariant of every state.
@@ -185,9 +188,11 @@ func (c *checker) render(v *session.View, emergency bool) *window.Context {
 
 func (c *checker) valid(ctx *window.Context) {
 	c.w.t.Helper()
-	if len(ctx.Messages) == 0 {
+	d := digestOf(partBytes(ctx))
+	if len(ctx.Messages) == 0 || c.good[d] {
 		return
 	}
+	c.good[d] = true
 	for _, f := range []transcript.Format{transcript.OpenAI, transcript.Anthropic, transcript.Plain} {
 		enc, err := ctx.Encode(f)
 		if err == nil && len(enc.Messages) > 0 {
@@ -219,17 +224,13 @@ func (c *checker) extends(v *session.View, ctx *window.Context) {
 		}
 	}
 	c.last = now
-	sum := sha256.New()
-	for _, p := range now.parts {
-		sum.Write([]byte(p))
-	}
-	d := digest(sum.Sum(nil))
+	d := digestOf(now.parts)
 	key := shownKey{leaf: v.Leaf, cut: ctx.Cut}
 	if old, ok := c.seen[key]; ok && old != d {
 		t.Fatalf("the context of e%d behind cut %d is not what it was", key.leaf, key.cut)
 	}
 	c.seen[key] = d
-	c.past = append(c.past, moment{uint64(len(c.w.log)), d})
+	c.past = append(c.past, moment{uint64(len(c.w.log)), d, asOf(c.w.fold.Head())})
 }
 
 // again asks for one earlier position: it answers what was answered then.
@@ -245,13 +246,19 @@ func (c *checker) again() {
 		t.Fatalf("state at %d: %v", m.seq, err)
 	}
 	ctx := c.render(c.w.viewAt(s), false)
-	sum := sha256.New()
-	for _, p := range partBytes(ctx) {
-		sum.Write([]byte(p))
-	}
-	if digest(sum.Sum(nil)) != m.digest {
+	if digestOf(partBytes(ctx)) != m.digest {
 		t.Fatalf("the context at position %d is not what it was then", m.seq)
 	}
+	h, err := c.w.reader().HeadAt(m.seq)
+	if diff := cmp.Diff(m.head, asOf(h)); err != nil || diff != "" {
+		t.Fatalf("the head at position %d is not what it was then: %v %s", m.seq, err, diff)
+	}
+}
+
+// asOf leaves out of a head what the past does not tell.
+func asOf(h session.Head) session.Head {
+	h.Timeline, h.Derived, h.Time = session.LaneHead{}, session.LaneHead{}, time.Time{}
+	return h
 }
 
 // partBytes is the content of each part, to be compared byte for byte.
@@ -263,4 +270,12 @@ func partBytes(c *window.Context) []string {
 		out[i] = string(m.Role) + " " + string(b)
 	}
 	return out
+}
+
+func digestOf(parts []string) digest {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(p))
+	}
+	return digest(h.Sum(nil))
 }

@@ -20,7 +20,10 @@ import (
 // A turn without an id is in:<epoch>:<seq>:<index>, index being its place
 // among the message's items, from 0: redelivery finds it again.
 func (s *Service) HandleInbox(ctx context.Context, m api.InboxMessage) error {
-	origin := fmt.Sprintf("inbox %d", m.Seq)
+	origin, identity := fmt.Sprintf("inbox %d", m.Seq), m.Origin
+	if identity == "" {
+		identity = fmt.Sprintf("in:%s:%d", s.epoch, m.Seq)
+	}
 	items, err := transcript.ParseBody(m.Data, transcript.Options{Format: transcript.Format(m.Format)})
 	if err != nil {
 		return s.bury(ctx, api.DeadLetter{Ref: m.Ref, Origin: origin, Reason: err.Error(), Format: m.Format, Body: m.Data})
@@ -39,7 +42,7 @@ func (s *Service) HandleInbox(ctx context.Context, m api.InboxMessage) error {
 		}
 		src := source{item: it, write: writeOf(it)}
 		if t := src.write.Turn; t != nil && t.Turn.ID == "" {
-			t.Turn.ID = fmt.Sprintf("in:%s:%d:%d", s.epoch, m.Seq, i)
+			t.Turn.ID = fmt.Sprintf("%s:%d", identity, i)
 		}
 		if _, ok := groups[it.Conversation]; !ok {
 			order = append(order, it.Conversation)

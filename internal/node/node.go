@@ -111,7 +111,21 @@ func (n *Node) openLog(ctx context.Context) error {
 		return fmt.Errorf("embedded server: %w", err)
 	}
 	n.log, err = natslog.Open(ctx, n.conn, o)
-	return err
+	return n.missing(ctx, o, err)
+}
+
+// missing says that a log is lost, in place of that it was never made, where
+// projections remember it.
+func (n *Node) missing(ctx context.Context, o natslog.Options, err error) error {
+	if err == nil || o.Create {
+		return err
+	}
+	if _, ierr := natslog.Inspect(ctx, n.conn, o); !problem.IsCode(ierr, problem.NotFound) {
+		return err
+	}
+	projection := filepath.Dir(n.rowsPath())
+	return problem.New(problem.Damaged, "the log is missing: the server in %s has no stream %s, but %s was made from one", n.logDir(), natslog.StreamLog, projection).
+		WithHint("restore a backup into an empty directory with `lcm restore`, or put the log back; move %s aside to begin anew", projection)
 }
 
 func dial(c config.Config) (*nats.Conn, error) {
@@ -141,6 +155,9 @@ func shown(urls string) string {
 
 func (n *Node) logDir() string   { return filepath.Join(n.cfg.DataDir, "jetstream") }
 func (n *Node) rowsPath() string { return filepath.Join(n.cfg.DataDir, "projection", "lcm.bolt") }
+func (n *Node) witnessPath() string {
+	return filepath.Join(n.cfg.DataDir, "projection", "witness.json")
+}
 func (n *Node) indexDir() string { return filepath.Join(n.cfg.DataDir, "projection", "index") }
 
 // mayCreate allows new streams where nothing of a projection remembers older

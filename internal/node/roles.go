@@ -68,7 +68,7 @@ func (n *Node) openReads() (reads, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.projector, err = projector.New(projector.Config{Partitions: parts}, projector.Deps{
+	n.projector, err = projector.New(projector.Config{Partitions: parts, Witness: n.witnessPath()}, projector.Deps{
 		Log: n.log, Tasks: n.log,
 		Stores:  boltstore.Files{Path: n.rowsPath(), Log: n.slog},
 		Indexes: bleveindex.Files{Dir: n.indexDir()},

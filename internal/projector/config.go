@@ -41,6 +41,9 @@ type Config struct {
 	ScanWait time.Duration
 	// Workers decode and scan in parallel: the number of processors.
 	Workers int
+	// Witness is the file that remembers how far the log had come, beside the
+	// rows; "" = none.
+	Witness string
 }
 
 func orDefault[T comparable](v *T, d T) {

@@ -82,6 +82,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.followLoop(gctx, a) })
 	g.Go(func() error { return s.indexLoop(gctx) })
 	g.Go(func() error { return s.dispatchLoop(gctx) })
+	g.Go(func() error { return s.witnessLoop(gctx) })
 	err = g.Wait()
 	if ctx.Err() != nil {
 		return nil
@@ -91,6 +92,9 @@ func (s *Service) Run(ctx context.Context) error {
 
 // open opens both stores and compares them with the log.
 func (s *Service) open(ctx context.Context) (*applier, error) {
+	if err := s.checkWitness(ctx); err != nil {
+		return nil, err
+	}
 	store, err := s.deps.Stores.Open()
 	if err != nil {
 		return nil, err

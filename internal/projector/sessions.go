@@ -47,6 +47,9 @@ const (
 
 // Sessions lists sessions of a tenant by name.
 func (s *Service) Sessions(ctx context.Context, q api.SessionsRequest) (*api.SessionsReply, error) {
+	if q.At != "" {
+		return s.sessionsAt(ctx, q)
+	}
 	out := &api.SessionsReply{Sessions: []api.SessionRow{}}
 	limit := limitOf(q.Limit, defaultSessions, maxSessions)
 	err := s.read(ctx, q.Token, func(tx api.StoreTx, at events.Position) error {
@@ -84,11 +87,15 @@ func sessionRow(tx api.StoreTx, ref events.Ref) (api.SessionRow, error) {
 		return api.SessionRow{}, err
 	}
 	h, err := session.NewReader(rows).Head()
+	return rowOf(ref, h), err
+}
+
+func rowOf(ref events.Ref, h session.Head) api.SessionRow {
 	return api.SessionRow{
 		Session: ref.Session, Entries: h.Entries, Tokens: h.Tokens, ContextTokens: h.ContextTokens,
 		Nodes: h.Nodes, Cut: h.ActiveCut, Regime: regime(h), Removed: int(h.Entries) - session.Count(h.Path),
 		Rejected: h.Rejected, Started: h.Started, Updated: h.Time, Settings: h.Settings,
-	}, err
+	}
 }
 
 // regime by occupancy, as in DESIGN 6.1.

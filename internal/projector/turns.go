@@ -256,16 +256,40 @@ func storedNode(r session.Reader, n uint64, st session.State) (api.StoredNode, e
 	return out, err
 }
 
+// fileEntry is the entry with the newest body of a file, 0 where there is none.
+// The rows know the newest of all; an older one is looked for, which is rare.
+func fileEntry(r session.Reader, q api.FileRequest) (uint64, error) {
+	n, err := r.FileEntry(q.ID)
+	if err != nil || n == 0 || q.At == 0 {
+		return n, err
+	}
+	st, err := r.At(q.At)
+	if err != nil || n <= st.Entries {
+		return n, err
+	}
+	for n = st.Entries; n > 0; n-- {
+		e, err := r.Entry(n)
+		if err != nil || slices.Contains(e.Files, q.ID) {
+			return n, err
+		}
+	}
+	return 0, nil
+}
+
 // File answers the newest body of a file.
 func (s *Service) File(ctx context.Context, q api.FileRequest) (*api.FileReply, error) {
 	out := &api.FileReply{}
+	token, err := s.reach(ctx, q.Token, q.At)
+	if err != nil {
+		return out, err
+	}
 	var src source
-	err := s.read(ctx, q.Token, func(tx api.StoreTx, _ events.Position) error {
+	err = s.read(ctx, token, func(tx api.StoreTx, _ events.Position) error {
 		r, err := s.reader(tx, q.Ref)
 		if err != nil {
 			return err
 		}
-		if out.Entry, err = r.FileEntry(q.ID); err != nil {
+		if out.Entry, err = fileEntry(r, q); err != nil {
 			return err
 		}
 		if out.Entry == 0 {
