@@ -78,21 +78,24 @@ func (p part) usable() bool {
 	return p.cost() == 0 || len(p.term) >= minOpenBytes || classOf(r) == runRune
 }
 
-// chosen are the pieces that are looked up: whole terms and prefixes, and only
-// in want of those the longest part of a word.
+// chosen are the pieces that are looked up: whole terms, prefixes, and the
+// longest part of a word if it is longer than those, and so likely rarer: for
+// it the dictionary is read.
 func (l literal) chosen() (out []part) {
 	var widest *part
+	longest := 0
 	for i, p := range l.pieces {
 		switch {
 		case !p.usable():
 		case p.cost() < 2:
 			out = append(out, p)
+			longest = max(longest, len(p.term))
 		case widest == nil || len(p.term) > len(widest.term):
 			widest = &l.pieces[i]
 		}
 	}
-	if len(out) == 0 && widest != nil {
-		return []part{*widest}
+	if widest != nil && len(widest.term) > longest {
+		out = append(out, *widest)
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -244,4 +245,16 @@ func FuzzLocator(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLongPhrase: two tokens at one position must not double the ways through
+// a phrase with each word.
+func TestLongPhrase(t *testing.T) {
+	x := open(t, filepath.Join(t.TempDir(), "i"), bleveindex.Options{})
+	text := strings.Repeat("user_repo.getById ", 40)
+	must(t, x.Apply([]bleveindex.Doc{doc(1, "acme", "a", text)}, 1))
+	h, err := x.Search(context.Background(), bleveindex.Query{Text: text, Phrase: true, Tenant: "acme", Limit: 1})
+	if err != nil || len(h.Hits) != 1 {
+		t.Errorf("%v, %v", h, err)
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/blevesearch/bleve/v2/mapping"
+
 	"lcm/internal/api"
 	"lcm/rank"
 )
@@ -26,6 +28,17 @@ type document struct {
 	Time    float64 `json:"time"`
 }
 
+// Fields of a document and its id, as Bleve is given them.
+func Fields(d Doc) (id string, fields any) {
+	return api.DocID(d.Seq, d.Kind, d.Part), document{
+		Text: d.Text, Prose: rank.Dated(d.Time, d.Text), Tenant: d.Ref.Tenant, Session: d.Ref.Session, Role: d.Role,
+		Kind: d.Kind, Depth: strconv.Itoa(d.Depth), Time: float64(d.Time.UnixMilli()),
+	}
+}
+
+// Mapping of the index, for measuring Bleve by itself.
+func (x *Index) Mapping() mapping.IndexMapping { return x.idx.Mapping() }
+
 // Apply implements api.IndexWriter: the documents and the position become
 // durable in one batch.
 func (x *Index) Apply(docs []Doc, upto uint64) error {
@@ -42,10 +55,8 @@ func (x *Index) Apply(docs []Doc, upto uint64) error {
 	err := x.guarded(func() error {
 		b := x.idx.NewBatch()
 		for _, d := range docs {
-			err := b.Index(api.DocID(d.Seq, d.Kind, d.Part), document{
-				Text: d.Text, Prose: rank.Dated(d.Time, d.Text), Tenant: d.Ref.Tenant, Session: d.Ref.Session, Role: d.Role,
-				Kind: d.Kind, Depth: strconv.Itoa(d.Depth), Time: float64(d.Time.UnixMilli()),
-			})
+			id, fields := Fields(d)
+			err := b.Index(id, fields)
 			if err != nil {
 				return err
 			}

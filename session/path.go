@@ -69,8 +69,12 @@ func (p Path) Next(n uint64) uint64 {
 
 // After returns the entries behind n, in order.
 func (p Path) After(n uint64) []uint64 {
-	var out []uint64
-	for _, r := range p.Between(n+1, p.Leaf()) {
+	ranges := p.Between(n+1, p.Leaf())
+	if len(ranges) == 0 {
+		return nil
+	}
+	out := make([]uint64, 0, Count(ranges))
+	for _, r := range ranges {
 		for e := r.First; e <= r.Last; e++ {
 			out = append(out, e)
 		}

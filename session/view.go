@@ -258,7 +258,11 @@ func (q Reader) fillRaw(v *View, s State) error {
 		}
 		v.Pinned = append(v.Pinned, e)
 	}
-	for _, n := range s.Path.After(through) {
+	tail := s.Path.After(through)
+	if len(tail) > 0 {
+		v.Tail = make([]Entry, 0, len(tail))
+	}
+	for _, n := range tail {
 		e, err := q.Entry(n)
 		if err != nil {
 			return err

@@ -60,6 +60,16 @@ type ConfigureRequest struct {
 	Ref events.Ref `json:"ref"`
 	// Set holds field names of events.Settings (JSON names) and new values.
 	Set map[string]any `json:"set"`
+	// Usage is what the model reported of a call, nil = nothing.
+	Usage *Usage `json:"usage,omitempty"`
+}
+
+// Usage compares two counts of one prompt: the engine's, as an answer of the
+// context tool gave it, with what the platform put around it, and the model's.
+// From it follows the session's token_factor.
+type Usage struct {
+	Counted  int `json:"counted"`  // tokens of the context answer, and overhead
+	Reported int `json:"reported"` // input tokens the provider reported
 }
 
 // ConfigureReply is the complete settings now in force.

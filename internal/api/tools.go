@@ -141,6 +141,8 @@ type ContextOut struct {
 type ConfigureIn struct {
 	Scope
 	Set map[string]any `json:"set,omitempty"`
+	// Usage calibrates the session's token_factor.
+	Usage *Usage `json:"usage,omitempty"`
 }
 
 // ConfigureOut is the settings in force.

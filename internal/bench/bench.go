@@ -74,6 +74,7 @@ var benchmarks = map[string]benchmark{
 	"replay":  {50_000, replayBench},
 	"verify":  {100_000, verifyBench},
 	"context": {10_000, contextBench},
+	"grep":    {100_000, grepBench},
 }
 
 // Names of the benchmarks.

@@ -51,6 +51,9 @@ type Config struct {
 	// Defaults are the settings of a session whose first append brings none.
 	// The zero Settings mean events.DefaultSettings().
 	Defaults events.Settings
+	// Models are settings, by field name, that a session gets when it is
+	// configured with a model of that name.
+	Models map[string]map[string]any
 	// BatchEvents ends the collection of a commit, events. Default 1,000, the
 	// server's limit of an atomic batch; what queued beyond it waits.
 	BatchEvents int
@@ -116,9 +119,17 @@ func (c Config) Validate() error {
 		name string
 		v    int
 	}{
-		{"batch_events", c.BatchEvents}, {"batch_bytes", c.BatchBytes}, {"max_writes", c.MaxWrites}, {"max_lanes", c.MaxLanes},
-		{"lane_ids", c.LaneIDs}, {"unprojected", c.Unprojected}, {"known_calls", c.KnownCalls}, {"tries", c.Tries},
-		{"commit_timeout", int(c.CommitTimeout)}, {"append_timeout", int(c.AppendTimeout)}, {"backoff", int(c.Backoff)},
+		{"batch_events", c.BatchEvents},
+		{"batch_bytes", c.BatchBytes},
+		{"max_writes", c.MaxWrites},
+		{"max_lanes", c.MaxLanes},
+		{"lane_ids", c.LaneIDs},
+		{"unprojected", c.Unprojected},
+		{"known_calls", c.KnownCalls},
+		{"tries", c.Tries},
+		{"commit_timeout", int(c.CommitTimeout)},
+		{"append_timeout", int(c.AppendTimeout)},
+		{"backoff", int(c.Backoff)},
 	} {
 		if f.v < 0 {
 			errs = append(errs, fmt.Errorf("%s cannot be negative", f.name))

@@ -16,6 +16,8 @@ type job struct {
 	writes   []api.Write
 	settings *events.Settings // of a session that does not exist yet
 	set      map[string]any   // of a configure; then there are no writes
+	usage    *api.Usage       // of a configure, nil = none
+	models   map[string]map[string]any
 	// refused are writes that failed before they came here.
 	refused map[int]error
 	// looked is what the projection knew when the request was sent here.

@@ -82,10 +82,10 @@ func (s *Service) Configure(ctx context.Context, r api.ConfigureRequest) (*api.C
 	if err := r.Ref.Validate(); err != nil {
 		return nil, problem.New(problem.Invalid, "%w", err)
 	}
-	if _, err := withFields(s.c.Defaults, r.Set); err != nil {
+	j := &job{ref: r.Ref, settings: &s.c.Defaults, set: maps.Clone(r.Set), usage: r.Usage, models: s.c.Models}
+	if _, err := j.configured(s.c.Defaults, false); err != nil {
 		return nil, err
 	}
-	j := &job{ref: r.Ref, settings: &s.c.Defaults, set: maps.Clone(r.Set)}
 	if j.set == nil {
 		j.set = map[string]any{}
 	}

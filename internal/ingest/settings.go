@@ -52,6 +52,29 @@ func misnamed(err error) error {
 	return problem.New(problem.Invalid, "settings: %w", err)
 }
 
+// configured is what settings become by this configure. A model that is new to
+// the session brings its own, as configured for it; fields that the request
+// names count above them.
+func (j *job) configured(have events.Settings, ok bool) (events.Settings, error) {
+	set := j.set
+	if name, named := set["model"].(string); named && j.models[name] != nil && (!ok || have.Model != name) {
+		set = maps.Clone(j.models[name])
+		maps.Copy(set, j.set)
+	}
+	want, err := withFields(have, set)
+	if err != nil || j.usage == nil {
+		return want, err
+	}
+	if j.usage.Counted <= 0 || j.usage.Reported <= 0 {
+		return want, problem.New(problem.Invalid, "usage of %d counted and %d reported tokens: both must be positive", j.usage.Counted, j.usage.Reported)
+	}
+	want = want.Calibrated(j.usage.Counted, j.usage.Reported)
+	if err := want.Validate(); err != nil {
+		return want, problem.New(problem.Invalid, "settings with a token factor of %v: %w", want.TokenFactor, err)
+	}
+	return want, nil
+}
+
 // configure stages changed settings. A session that has none yet gets the
 // defaults with the change in them.
 func (b *builder) configure() result {
@@ -59,7 +82,7 @@ func (b *builder) configure() result {
 	if !ok {
 		have = *b.j.settings
 	}
-	want, err := withFields(have, b.j.set)
+	want, err := b.j.configured(have, ok)
 	if err != nil {
 		return result{err: err}
 	}

@@ -87,8 +87,11 @@ func (n *Node) openWrites(r reads) (toolsvc.Writes, error) {
 	if !n.roles.Ingestor {
 		return n.remoteWrites(), nil
 	}
-	var err error
-	n.ingest, err = ingest.New(ingest.Config{Defaults: n.cfg.Session.Settings()}, ingest.Deps{
+	defaults, err := n.cfg.SessionDefaults()
+	if err != nil {
+		return nil, err
+	}
+	n.ingest, err = ingest.New(ingest.Config{Defaults: defaults, Models: n.cfg.Models}, ingest.Deps{
 		Log: n.log, Lookup: r.Lookup, Logger: n.slog,
 	})
 	if err != nil {
@@ -128,7 +131,10 @@ func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser) error {
 		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: ingest.Parse,
 		Verify: verifier(n.log), Export: exporter(n.log),
 		Import: func(ctx context.Context, src io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
-			settings := n.cfg.Session.Settings()
+			settings, err := n.cfg.SessionDefaults()
+			if err != nil {
+				return nil, err
+			}
 			return ingest.Import(ctx, src, ingest.ImportOptions{
 				Tenant: in.Tenant, Session: in.Session, Format: transcript.Format(in.Format), File: in.File,
 				Settings: &settings, Progress: progress, Bury: n.log.Bury,

@@ -56,6 +56,7 @@ func (x *idleIndex) Checkpoint() (uint64, string) { return 1 << 60, "BENCH/all" 
 func (x *idleIndex) Search(context.Context, api.IndexQuery) (api.IndexHits, error) {
 	return api.IndexHits{}, nil
 }
+
 func (x *idleIndex) Rank(context.Context, api.RankQuery) (api.RankHits, error) {
 	return api.RankHits{}, nil
 }

@@ -217,7 +217,7 @@ func TestEqualsBruteForce(t *testing.T) {
 		queries = 100
 	}
 	log := newLog("E1")
-	s := fill(t, log, 1_500)
+	s := fill(t, log, 600)
 	f := setup(t, log).start()
 	f.awaitIndex()
 	scan := func(phrase bool) func(string) (func(string) bool, error) {

@@ -76,10 +76,16 @@ func (c Config) Validate() error {
 		name string
 		n    int64
 	}{
-		{"BatchEvents", int64(c.BatchEvents)}, {"BatchBytes", int64(c.BatchBytes)},
-		{"IndexDocs", int64(c.IndexDocs)}, {"IndexBytes", int64(c.IndexBytes)}, {"IndexEvery", int64(c.IndexEvery)},
-		{"CommitEvery", int64(c.CommitEvery)}, {"IndexShare", int64(c.IndexShare)},
-		{"DispatchEvery", int64(c.DispatchEvery)}, {"ReadWait", int64(c.ReadWait)}, {"ScanWait", int64(c.ScanWait)},
+		{"BatchEvents", int64(c.BatchEvents)},
+		{"BatchBytes", int64(c.BatchBytes)},
+		{"IndexDocs", int64(c.IndexDocs)},
+		{"IndexBytes", int64(c.IndexBytes)},
+		{"IndexEvery", int64(c.IndexEvery)},
+		{"CommitEvery", int64(c.CommitEvery)},
+		{"IndexShare", int64(c.IndexShare)},
+		{"DispatchEvery", int64(c.DispatchEvery)},
+		{"ReadWait", int64(c.ReadWait)},
+		{"ScanWait", int64(c.ScanWait)},
 		{"Workers", int64(c.Workers)},
 	} {
 		if f.n < 0 {

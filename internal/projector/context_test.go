@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -143,6 +144,13 @@ func assemble(t testing.TB, f *fixture, rf events.Ref) *window.Context {
 	return c
 }
 
+// cpu is the processor time this process has used.
+func cpu(t testing.TB) time.Duration {
+	var u syscall.Rusage
+	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 // A context of a condensed session of 100,000 turns takes at most 2 ms in the
 // middle and 20 ms at worst, and reads what it renders, never the session.
 func TestContextReadsWhatItRenders(t *testing.T) {
@@ -152,7 +160,7 @@ func TestContextReadsWhatItRenders(t *testing.T) {
 	}
 	f, rf, reads := condensed(t, turns)
 	c := assemble(t, f, rf)
-	before := reads.Load()
+	before, busy := reads.Load(), cpu(t)
 	var took []time.Duration
 	const rounds = 300
 	for range rounds {
@@ -162,7 +170,8 @@ func TestContextReadsWhatItRenders(t *testing.T) {
 	}
 	perContext := int(reads.Load()-before) / rounds
 	slices.Sort(took)
-	t.Logf("p50 %s, p99 %s; %d row reads for %d parts", took[rounds/2], took[rounds*99/100], perContext, len(c.Parts))
+	t.Logf("p50 %s, p99 %s, processor %s; %d row reads for %d parts", took[rounds/2], took[rounds*99/100],
+		(cpu(t)-busy)/rounds, perContext, len(c.Parts))
 	// An entry is read twice (view and turns), with its body; a pointer with
 	// its parents and its repair; the rest is a handful.
 	if most := 8*len(c.Parts) + 60; perContext > most {

@@ -169,15 +169,19 @@ func TestRefusesAnotherLog(t *testing.T) {
 		want   []string
 	}{
 		"another epoch": {func(l *fakeLog, _ *projector.Config) { l.epoch = "E2" }, []string{"E1", "E2", "lcm rebuild"}},
-		"shortened": {func(l *fakeLog, _ *projector.Config) { l.records = l.records[:10] },
-			[]string{"ends at 10", fmt.Sprint(len(log.records)), "restore"}},
+		"shortened": {
+			func(l *fakeLog, _ *projector.Config) { l.records = l.records[:10] },
+			[]string{"ends at 10", fmt.Sprint(len(log.records)), "restore"},
+		},
 		"changed": {func(l *fakeLog, _ *projector.Config) {
 			l.records = slices.Clone(l.records)
 			l.records[len(l.records)-1].Data = []byte("changed")
 		}, []string{"hash", "restore"}},
 		"empty": {func(l *fakeLog, _ *projector.Config) { l.records = nil }, []string{"ends at 0"}},
-		"other partitions": {func(_ *fakeLog, c *projector.Config) { c.Partitions = []int{1} },
-			[]string{"partitions all", "[1]", "lcm rebuild"}},
+		"other partitions": {
+			func(_ *fakeLog, c *projector.Config) { c.Partitions = []int{1} },
+			[]string{"partitions all", "[1]", "lcm rebuild"},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

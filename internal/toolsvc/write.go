@@ -81,14 +81,14 @@ func (s *Service) Configure(ctx context.Context, in api.ConfigureIn) (*api.Confi
 		return nil, err
 	}
 	out := &api.ConfigureOut{Session: ref.Session}
-	if len(in.Set) == 0 {
+	if len(in.Set) == 0 && in.Usage == nil {
 		r, err := s.d.Reads.View(ctx, api.ViewRequest{Ref: ref, Token: token})
 		if err != nil {
 			return nil, err
 		}
 		out.Settings, out.Token = r.View.Settings, r.Watermark.String()
 	} else {
-		r, err := s.d.Writes.Configure(ctx, api.ConfigureRequest{Ref: ref, Set: in.Set})
+		r, err := s.d.Writes.Configure(ctx, api.ConfigureRequest{Ref: ref, Set: in.Set, Usage: in.Usage})
 		if err != nil {
 			return nil, err
 		}

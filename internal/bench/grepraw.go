@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"context"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/blevesearch/bleve/v2"
+
+	"lcm/bleveindex"
+	"lcm/events"
+	"lcm/internal/api"
+)
+
+// rawSearch asks the same queries of an index of its own in the same run: what
+// Bleve takes without rows, checks, snippets and grouping. The first figure is
+// the time of a query; the others are the index's size, and its speed beside
+// Bleve's own with the same mapping.
+func (r *rig) rawSearch(ctx context.Context) ([]Figure, error) {
+	r.say("an index without a store")
+	x, err := bleveindex.Open(filepath.Join(r.dir, "raw-index"), bleveindex.Options{Epoch: "raw"})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = x.Close() }()
+	start := time.Now()
+	bytes, err := r.fillRaw(x.Apply)
+	if err != nil {
+		return nil, err
+	}
+	ours := rate(r.Turns, time.Since(start))
+	plain, err := r.plainBleve(x)
+	if err != nil {
+		return nil, err
+	}
+	p50, err := rawQueries(ctx, x)
+	return []Figure{
+		p50,
+		{"indexing, our adapter", ours, "docs/s"},
+		{"indexing, plain Bleve with the same mapping", plain, "docs/s"},
+		{"indexing, ratio", ours / plain, ""},
+		{"index size / text", float64(x.SizeBytes()) / float64(bytes), ""},
+	}, err
+}
+
+func rawQueries(ctx context.Context, x *bleveindex.Index) (Figure, error) {
+	f := Figure{Name: "the index alone: ids of the same queries, p50", Unit: "ms"}
+	rng := rand.New(rand.NewPCG(3, 4))
+	m := grepMeasures()[0]
+	var waits []time.Duration
+	for range grepRounds {
+		q := bleveindex.Query{Text: m.in(rng).Pattern, Tenant: "default", Limit: 20}
+		start := time.Now()
+		if _, err := x.Search(ctx, q); err != nil {
+			return f, err
+		}
+		waits = append(waits, time.Since(start))
+	}
+	f.Value = quantile(waits, 0.5)
+	return f, nil
+}
+
+// fillRaw applies the corpus in batches and counts the bytes of its texts.
+func (r *rig) fillRaw(apply func([]bleveindex.Doc, uint64) error) (bytes int, err error) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var docs []bleveindex.Doc
+	for n := range r.Turns {
+		text := corpusText(rng, n)
+		bytes += len(text)
+		docs = append(docs, bleveindex.Doc{
+			Seq: uint64(n + 1), Kind: api.KindTurn, Ref: events.Ref{Tenant: "default", Session: "s"}, Role: "user",
+			Depth: api.NoDepth, Time: time.Unix(1_700_000_000+int64(n), 0), Text: text,
+		})
+		if len(docs) == 1_000 || n+1 == r.Turns {
+			if err := apply(docs, uint64(n+1)); err != nil {
+				return bytes, err
+			}
+			docs = docs[:0]
+		}
+	}
+	return bytes, nil
+}
+
+// plainBleve fills an index through Bleve's own interface.
+func (r *rig) plainBleve(x *bleveindex.Index) (float64, error) {
+	idx, err := bleve.New(filepath.Join(r.dir, "plain-index"), x.Mapping())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = idx.Close() }()
+	start := time.Now()
+	_, err = r.fillRaw(func(docs []bleveindex.Doc, _ uint64) error {
+		b := idx.NewBatch()
+		for _, d := range docs {
+			id, fields := bleveindex.Fields(d)
+			if err := b.Index(id, fields); err != nil {
+				return err
+			}
+		}
+		return idx.Batch(b)
+	})
+	return rate(r.Turns, time.Since(start)), err
+}
