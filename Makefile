@@ -43,6 +43,8 @@ sim:
 STEPS ?= 1000000
 soak:
 	LCM_STEPS=$(STEPS) go test ./internal/engine -run '^TestEngine$$' -count=1 -v -timeout 12h
+	LCM_SOAK=1 go test ./cmd/lcm -run '^TestKillUnderLoad$$' -count=1 -v -timeout 12h
+	LCM_SOAK=1 go test ./cmd/lcm -run '^TestDamage$$' -count=1 -v -timeout 12h
 
 bench:
 	go test -run '^$$' -bench . -benchtime 1s ./...

@@ -2,6 +2,7 @@ package bleveindex
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -46,7 +47,25 @@ func (x *Index) Search(ctx context.Context, q Query) (Hits, error) {
 	if err != nil {
 		return Hits{}, x.searchError(ctx, err)
 	}
-	return hits(res, p.loose())
+	out, err := hits(res, p.loose())
+	if err == nil {
+		out.Upto, err = x.inSight()
+	}
+	return out, err
+}
+
+// inSight is the position that searches see: a batch is visible before it is
+// durable, which is what Checkpoint waits for.
+func (x *Index) inSight() (uint64, error) {
+	var s state
+	raw, err := x.idx.GetInternal(stateKey)
+	if err == nil {
+		err = json.Unmarshal(raw, &s)
+	}
+	if err != nil {
+		return 0, damaged("index %s has no readable state: %v", x.dir, err)
+	}
+	return s.Upto, nil
 }
 
 // searchError says what went wrong in a search.
@@ -88,16 +107,16 @@ func request(p plan, q Query) *bleve.SearchRequest {
 	return req
 }
 
-// build makes the Bleve query: text clauses score, filters do not.
+// build makes the Bleve query. Nothing in it scores: filters are conditions
+// like the others, which lets Bleve intersect bitmaps.
 func build(p plan, q Query) query.Query {
-	b := bleve.NewBooleanQuery()
+	all := []query.Query{anyOf(fieldTenant, []string{q.Tenant})}
 	for _, c := range p {
-		b.AddMust(c.query())
+		all = append(all, c.query())
 	}
-	filters := []query.Query{anyOf(fieldTenant, []string{q.Tenant})}
 	add := func(field string, values []string) {
 		if len(values) > 0 {
-			filters = append(filters, anyOf(field, values))
+			all = append(all, anyOf(field, values))
 		}
 	}
 	add(fieldSession, q.Sessions)
@@ -109,10 +128,9 @@ func build(p plan, q Query) query.Query {
 	}
 	add(fieldDepth, depths)
 	if !q.Since.IsZero() || !q.Until.IsZero() {
-		filters = append(filters, timeRange(q))
+		all = append(all, timeRange(q))
 	}
-	b.AddFilter(query.NewConjunctionQuery(filters))
-	return b
+	return query.NewConjunctionQuery(all)
 }
 
 func anyOf(field string, values []string) query.Query {

@@ -3,7 +3,6 @@ package bleveindex
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -112,40 +111,4 @@ func (x *Index) SizeBytes() int64 {
 		return nil
 	})
 	return n
-}
-
-// Files opens and replaces the index in Dir. It implements api.Indexes.
-type Files struct {
-	Dir     string
-	Options Options // Epoch is the caller's
-}
-
-var _ api.Indexes = Files{}
-
-// Open implements api.Indexes.
-func (f Files) Open(epoch string) (api.Index, error) {
-	o := f.Options
-	o.Epoch = epoch
-	x, err := Open(f.Dir, o)
-	if err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// Create implements api.Indexes. The old directory is renamed first, so that
-// a crash in between leaves no half-deleted index behind.
-func (f Files) Create(epoch string) (api.Index, error) {
-	old := f.Dir + ".old"
-	if err := Remove(old); err != nil {
-		return nil, err
-	}
-	if err := os.Rename(f.Dir, old); err != nil && !os.IsNotExist(err) {
-		return nil, fmt.Errorf("index: %w", err)
-	}
-	x, err := f.Open(epoch)
-	if err != nil {
-		return nil, err
-	}
-	return x, Remove(old)
 }

@@ -26,6 +26,7 @@ type Rows struct {
 	ref     events.Ref
 	ordinal uint64 // 0 = not known yet
 	key     []byte // scratch
+	walks   map[session.RowKind]*walk
 }
 
 // Rows implements api.RowsTx.
@@ -64,7 +65,10 @@ func (r *Rows) Get(kind session.RowKind, key []byte) ([]byte, error) {
 		return nil, nil
 	}
 	k := r.fullKey(kind, key)
-	v, err := r.t.get(bucketRows, k)
+	v, used, err := r.next(kind, key, k)
+	if !used {
+		v, err = r.t.get(bucketRows, k)
+	}
 	if err != nil || v == nil {
 		return nil, err
 	}

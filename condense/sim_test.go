@@ -158,9 +158,34 @@ func (s *sim) commit(d session.Node) {
 	s.v.Pending = append(s.v.Pending, d)
 }
 
+// needed: a pass covers no more than brings it to its target. Without its last
+// leaf the context would be over it; that one may hold a single huge result,
+// and then frees far more.
+func (s *sim) needed(c *events.CutCommitted) {
+	old := 0
+	if s.v.Cut != nil {
+		old = len(s.v.Cut.Frontier)
+	}
+	if s.summaries != onTarget || c.Kind != events.CutExtend || len(c.Frontier) == old {
+		return
+	}
+	last := s.nodes[c.Frontier[len(c.Frontier)-1].Key]
+	without := c.TokensAfter - window.PointerTokens(last, events.TierPrimary)
+	for _, e := range s.v.Tail {
+		if e.N >= last.First && e.N <= last.Last {
+			without += e.Tokens
+		}
+	}
+	rounding := pointerOverhead * (len(c.Frontier) - old) // headers are shorter than planned for
+	if target := sizesOf(s.v.Settings).cutTarget; without+rounding <= target {
+		s.t.Errorf("a pass to %d tokens ended at %d, and at %d without its last leaf", target, c.TokensAfter, without)
+	}
+}
+
 // cut applies a cut and returns the tokens of the context's unchanged prefix.
 func (s *sim) cut(c *events.CutCommitted) int {
 	s.cuts++
+	s.needed(c)
 	s.afterSum += int64(c.TokensAfter)
 	if c.TokensAfter < s.v.Settings.Share(s.v.Settings.CutTarget)*6/10 {
 		s.overFreed++

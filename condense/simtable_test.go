@@ -70,23 +70,22 @@ func everywhere(t *testing.T) []simCase {
 // TestSim holds the planner to DESIGN 6.1. `make sim` prints its table.
 func TestSim(t *testing.T) {
 	turns := simTurns()
-	rows := make(chan string, 100)
 	cases := append(everywhere(t), claimed...)
+	rows := make([]string, len(cases))
 	t.Run("cases", func(t *testing.T) {
-		for _, c := range cases {
+		for i, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
-				rows <- c.run(t, turns)
+				rows[i] = c.run(t, turns)
 			})
 		}
 	})
-	close(rows)
 	if os.Getenv("SIM_TURNS") == "" {
 		return
 	}
 	fmt.Printf("\n%d turns\n%-30s %8s %7s %8s %9s %9s %9s %7s %6s %6s %8s %7s %7s\n", turns, "session", "cuts/1k", "recut",
 		"prefix", "calls/1k", "leaf/raw", "cond/leaf", "block", "nodes", "depth", "stubs", "after", "over B")
-	for row := range rows {
+	for _, row := range rows {
 		fmt.Println(row)
 	}
 }

@@ -19,6 +19,10 @@ const (
 	followAhead = 512
 	// The server drops a follower's consumer when nobody asks for this long.
 	followIdle = 30 * time.Second
+	// followStall: a follower that is behind and hears nothing for this long
+	// asks for the next event itself. The server skips nothing and says nothing
+	// where it cannot read a block.
+	followStall = 3 * time.Second
 	// A restart of the consumer waits, doubling up to the second figure.
 	followBackoff    = 50 * time.Millisecond
 	followBackoffMax = 5 * time.Second
@@ -117,8 +121,15 @@ func (f *follower) restart(err error) error {
 }
 
 func (f *follower) loop(ctx context.Context, msgs <-chan jetstream.Msg, errs <-chan error) error {
+	stall := time.NewTimer(followStall)
+	defer stall.Stop()
 	for {
 		select {
+		case <-stall.C:
+			if err := f.stalled(ctx); err != nil {
+				return err
+			}
+			stall.Reset(followStall)
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-errs:
@@ -130,12 +141,29 @@ func (f *follower) loop(ctx context.Context, msgs <-chan jetstream.Msg, errs <-c
 					return herr
 				}
 				f.last, f.backoff = batch[len(batch)-1].Seq, followBackoff
+				stall.Reset(followStall)
 			}
 			if err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// stalled finds out why nothing comes: there is nothing, the consumer has to
+// be started anew, or the log cannot give the next event, which is damage.
+func (f *follower) stalled(ctx context.Context) error {
+	end, err := f.l.LastSeq(ctx)
+	if err != nil {
+		return f.restart(err)
+	}
+	if end <= f.last {
+		return nil
+	}
+	if _, err := f.l.Read(ctx, f.last+1); err != nil {
+		return f.restart(err)
+	}
+	return f.restart(fmt.Errorf("nothing came for %s, and position %d is there", followStall, f.last+1))
 }
 
 // gather takes what is there behind m. A gap ends the batch before it.

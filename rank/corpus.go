@@ -52,7 +52,9 @@ func (c *Corpus) Search(question string, r Rules) []int {
 		all[i] = Candidate{Number: uint64(i + 1), Score: s.turn(q, d), Factor: r.Role(q, d.role)}
 	}
 	r.Spread(all)
-	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortFunc(all, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Number, a.Number))
+	})
 	if q.Broad {
 		all = WithNext(all, func(c Candidate) Candidate { return c })
 	}

@@ -115,14 +115,18 @@ func TestRules(t *testing.T) {
 		want     int
 	}{
 		"the asker's own turn": {"Where is my sister's wedding?", []string{
-			"user: My sister has her wedding in Porto in May", "assistant: A wedding in Porto, how lovely for your sister!", filler}, 0},
+			"user: My sister has her wedding in Porto in May", "assistant: A wedding in Porto, how lovely for your sister!", filler,
+		}, 0},
 		"what the other side said": {"What port did you suggest for the proxy?", []string{
-			"user: which port for the proxy should we take", "assistant: For the proxy I suggest port 8443", filler}, 1},
+			"user: which port for the proxy should we take", "assistant: For the proxy I suggest port 8443", filler,
+		}, 1},
 		"found by its answer": {"Which database did I choose for the ledger?", []string{
 			"user: the second one for the ledger", "assistant: Good, PostgreSQL is the database for the ledger then", filler,
-			"user: the ledger has a new colour", filler, "user: which ledger is it", filler}, 0},
+			"user: the ledger has a new colour", filler, "user: which ledger is it", filler,
+		}, 0},
 		"a standing wish": {"How should the code be indented?", []string{
-			"user: the code is indented in main.go", "assistant: yes", "user: always have the code indented with tabs", filler}, 2},
+			"user: the code is indented in main.go", "assistant: yes", "user: always have the code indented with tabs", filler,
+		}, 2},
 	} {
 		if got := search(c.question, c.turns...); got != c.want {
 			t.Errorf("%s: turn %d comes first, want %d", name, got, c.want)

@@ -16,7 +16,7 @@ import (
 //
 // Its cost follows nodes and cuts; deep, also the entries the nodes cover.
 func (q Reader) Audit(deep bool) (faults []string, err error) {
-	a := audit{Reader: q, deep: deep}
+	a := audit{Reader: q, deep: deep, read: map[uint64]Node{}}
 	err = a.run()
 	return a.faults, err
 }
@@ -50,7 +50,21 @@ type audit struct {
 	deep   bool
 	head   Head
 	path   Path
+	read   map[uint64]Node // without their texts
 	faults []string
+}
+
+// Node reads a node once: children, coverage and cuts ask for it again.
+func (a *audit) Node(n uint64) (Node, error) {
+	if d, ok := a.read[n]; ok {
+		return d, nil
+	}
+	d, err := a.Reader.Node(n)
+	if err == nil {
+		d.Primary.Text, d.Rich = "", nil
+		a.read[n] = d
+	}
+	return d, err
 }
 
 func (a *audit) fault(format string, args ...any) {

@@ -36,6 +36,7 @@ type app struct {
 	environ  []string
 
 	configPath string
+	options    []string // NAME=VALUE, see --option
 	json       bool
 	started    bool // a command's own code runs: what fails now is no usage error
 	cfg        config.Config
@@ -75,6 +76,7 @@ back to the original words.`,
 	f.String("nats", "", "URL of an external NATS server with JetStream")
 	f.String("tenant", "", `tenant (default "default")`)
 	f.String("log-level", "", "debug, info, warn, error (default info; commands log warnings only)")
+	f.StringArrayVar(&a.options, "option", nil, "a setting, over file and environment: fresh_tail_count=16, condenser.workers=4")
 	f.BoolVar(&a.json, "json", false, "print JSON on stdout")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return problem.New(problem.Invalid, "%w", err).WithHint("see `%s --help`", cmd.CommandPath())
@@ -121,6 +123,14 @@ func (a *app) load(cmd *cobra.Command) error {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
 			given[strings.ReplaceAll(flag, "-", "_")] = f.Value.String()
 		}
+	}
+	for _, o := range a.options {
+		name, value, ok := strings.Cut(o, "=")
+		key, known := config.Key(name)
+		if !ok || !known {
+			return problem.New(problem.Invalid, "--option %q: write NAME=VALUE with the name of a setting", o)
+		}
+		given[key] = value
 	}
 	cfg, err := config.Load(a.configPath, a.environ, given)
 	if err != nil {

@@ -18,8 +18,14 @@ func readsAt(t *testing.T, data, at string) answers {
 	t.Helper()
 	out := answers{}
 	for _, args := range [][]string{
-		{"context", "work"}, {"context", "work", "--format", "anthropic"}, {"show", "work"},
-		{"describe", "work"}, {"describe", "work/n1"}, {"describe", "work/n2"}, {"describe", "work/e3"}, {"sessions"},
+		{"context", "work"},
+		{"context", "work", "--format", "anthropic"},
+		{"show", "work"},
+		{"describe", "work"},
+		{"describe", "work/n1"},
+		{"describe", "work/n2"},
+		{"describe", "work/e3"},
+		{"sessions"},
 	} {
 		name := strings.Join(args, " ")
 		if args = append(args, "--json"); at != "" {
@@ -72,6 +78,7 @@ func settled(t *testing.T, data string) (string, answers) {
 // after the projections were made anew.
 func TestTimeTravel(t *testing.T) {
 	data := t.TempDir()
+	serve(t, data) // one process for some hundred commands
 	say := func(session string, from, n, words int) {
 		var in strings.Builder
 		for i := from; i < from+n; i++ {

@@ -107,7 +107,7 @@ var targets = []target{
 func TestDamage(t *testing.T) {
 	base := filledForDamage(t)
 	seed := seedOf(t)
-	cases := soak(30, 210)
+	cases := soak(10, 210)
 	outcomes := map[string]int{}
 	for i := range cases {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -236,7 +236,7 @@ func boot(t *testing.T, data string, f func(context.Context, *client.Client) err
 
 func tryBoot(t *testing.T, data string, f func(context.Context, *client.Client) error) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	cfg := config.Default()
 	cfg.DataDir = data

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,27 +23,31 @@ import (
 	"lcm/internal/api"
 	"lcm/internal/client"
 	"lcm/internal/node"
+	"lcm/internal/problem"
 	"lcm/natsembed"
 	"lcm/natsmicro"
 )
 
-// kills of the kill -9 test.
-const kills = 10
-
-// TestKillUnderLoad kills the server again and again while clients append and
-// import. A turn whose token a client has seen is there afterwards, once.
+// TestKillUnderLoad kills the server again and again while clients append,
+// import, publish to the inbox and condense. A turn whose token or PubAck a
+// client has seen is there afterwards, once; the chains are whole, and the
+// projections are what a rebuild makes.
 func TestKillUnderLoad(t *testing.T) {
+	kills := soak(10, 200)
 	data := t.TempDir()
-	acked := &ledger{seen: map[string]map[string]string{}}
-	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	acked := &ledger{seen: map[string]map[string]string{}, counts: make([]int, kills)}
+	rng := rand.New(rand.NewPCG(seedOf(t), 1))
 	for round := range kills {
-		server := serve(t, data)
+		addr := freeAddr(t)
+		server := serve(t, data, "--nats-listen", addr)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for s := range 4 {
 			wg.Go(func() { appendUntilDead(ctx, data, fmt.Sprint("live-", s), round, acked) })
 		}
 		wg.Go(func() { importUntilDead(ctx, data, round, acked) })
+		wg.Go(func() { publishUntilDead(ctx, data, addr, round, acked) })
+		wg.Go(func() { condenseUntilDead(ctx, data) })
 		acked.await(t, round, 50+rng.IntN(150))
 		if err := server.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -51,6 +56,10 @@ func TestKillUnderLoad(t *testing.T) {
 		cancel()
 		wg.Wait()
 	}
+	server := serve(t, data)
+	acked.drained(t, data)
+	_ = server.Process.Kill()
+	_ = server.Wait()
 	total := 0
 	for session, turns := range acked.seen {
 		stored := map[string]int{}
@@ -71,7 +80,7 @@ func TestKillUnderLoad(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d kills, %d acknowledged turns", kills, total)
+	v := decode[api.VerifyReply](t, ok(t, data, "verify", "--json"))
 	r := decode[api.RebuildReply](t, ok(t, data, "rebuild", "--json"))
 	if r.Digest != r.Live {
 		t.Errorf("the rebuild differs from the live store: %+v", r)
@@ -79,13 +88,75 @@ func TestKillUnderLoad(t *testing.T) {
 	if out := lcm(t, data, "doctor", "--deep"); out.code != 0 {
 		t.Errorf("doctor: %s%s", out.out, out.err)
 	}
+	if r.Nodes == 0 {
+		t.Errorf("nothing was condensed: %+v", r)
+	}
+	t.Logf("%d kills, %d acknowledged turns, %d by the inbox; %d events verified, %d summaries", kills, total, len(acked.seen[inboxSession]), v.Events, r.Nodes)
+}
+
+// freeAddr is a loopback address that nobody listens on just now.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// inboxSession is published to by agents that speak nothing but NATS.
+const inboxSession = "inbox"
+
+// publishUntilDead publishes to the inbox, every second turn without an id; a
+// PubAck is an acknowledgement.
+func publishUntilDead(ctx context.Context, data, addr string, round int, acked *ledger) {
+	nc, err := nats.Connect("nats://"+addr, nats.NoReconnect())
+	if err != nil {
+		return
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(time.Second))
+	if err != nil {
+		return
+	}
+	epoch := owner(data).Epoch
+	subject := events.InboxSubject(events.Ref{Tenant: "default", Session: inboxSession})
+	for i := 0; ctx.Err() == nil; i++ {
+		id := fmt.Sprintf("in-%d-%d", round, i)
+		turn := map[string]string{"id": id, "role": "user", "content": "published " + id}
+		if i%2 == 1 {
+			delete(turn, "id")
+		}
+		body, _ := json.Marshal(turn)
+		ack, err := js.Publish(ctx, subject, body)
+		if err != nil {
+			return
+		}
+		if i%2 == 1 {
+			id = fmt.Sprintf("in:%s:%d:0", epoch, ack.Sequence)
+		}
+		acked.add(round, inboxSession, id, "")
+	}
+}
+
+// condenseUntilDead condenses what is imported for the smallest window.
+func condenseUntilDead(ctx context.Context, data string) {
+	c := ownerClient(data)
+	for i := 0; ctx.Err() == nil; i++ {
+		var out api.CondenseOut
+		err := c.Call(ctx, "condense", api.CondenseIn{Scope: api.Scope{Session: fmt.Sprintf("file-%d", i%3)}, Window: 16_000}, &out)
+		if problem.IsCode(err, problem.Unavailable) {
+			return
+		}
+	}
 }
 
 // ledger is what clients were told is durable: session → turn id → entry.
 type ledger struct {
 	mu     sync.Mutex
 	seen   map[string]map[string]string
-	counts [kills]int
+	counts []int // by round
 }
 
 func (l *ledger) add(round int, session, id, entry string) {
@@ -117,14 +188,37 @@ func (l *ledger) await(t *testing.T, round, enough int) {
 	}
 }
 
-func ownerClient(data string) *client.Client {
-	b, err := os.ReadFile(filepath.Join(data, "server.json"))
-	var o node.Owner
-	if err != nil || json.Unmarshal(b, &o) != nil {
-		return client.New("http://127.0.0.1:1")
+// drained waits until every message of the inbox that was acknowledged is a
+// turn.
+func (l *ledger) drained(t *testing.T, data string) {
+	t.Helper()
+	c, missing := ownerClient(data), len(l.seen[inboxSession])
+	for deadline := time.Now().Add(time.Minute); missing > 0; {
+		turns, err := allTurns(t.Context(), c, inboxSession)
+		if err != nil && !problem.IsCode(err, problem.NotFound) {
+			t.Fatal(err)
+		}
+		missing = len(l.seen[inboxSession])
+		for _, turn := range turns {
+			if _, ok := l.seen[inboxSession][turn.ID]; ok {
+				missing--
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d messages that the inbox acknowledged are no turns after a minute", missing)
+		}
 	}
-	return client.New(o.URL)
 }
+
+func owner(data string) node.Owner {
+	o := node.Owner{URL: "http://127.0.0.1:1"}
+	if b, err := os.ReadFile(filepath.Join(data, "server.json")); err == nil {
+		_ = json.Unmarshal(b, &o)
+	}
+	return o
+}
+
+func ownerClient(data string) *client.Client { return client.New(owner(data).URL) }
 
 func appendUntilDead(ctx context.Context, data, session string, round int, acked *ledger) {
 	c := ownerClient(data)

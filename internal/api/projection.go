@@ -223,6 +223,7 @@ type IndexHits struct {
 	Hits  []IndexHit
 	Total uint64 // documents that match, this page or not
 	Loose bool   // some of them may hold no match
+	Upto  uint64 // no document of a later position was in sight
 }
 
 // RankQuery asks for the documents that answer a question best. Words of it
@@ -294,4 +295,9 @@ type Indexes interface {
 	Open(epoch string) (Index, error)
 	// Create throws away what is there and makes an empty index.
 	Create(epoch string) (Index, error)
+	// Beside makes an empty index beside the one in use.
+	Beside(epoch string) (Index, error)
+	// Promote puts a filled index in the place of the old one, which is closed
+	// by then, and returns it as it is open now.
+	Promote(filled Index) (Index, error)
 }

@@ -7,6 +7,18 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
+// Key finds a setting by the name people use: with its section, or, for session
+// settings, without.
+func Key(name string) (string, bool) {
+	known := knownKeys()
+	for _, key := range []string{name, "session." + name} {
+		if known[key] {
+			return key, true
+		}
+	}
+	return "", false
+}
+
 // knownKeys are the names of all settings, with their section.
 func knownKeys() map[string]bool {
 	out := map[string]bool{}

@@ -32,7 +32,6 @@ type rendered struct {
 	parts     []string
 	stable    int
 	prefix    string
-	degraded  bool
 }
 
 // shownKey: what the context of a session is a function of, settings aside.

@@ -124,7 +124,10 @@ func TestBurstOfSmallTurns(t *testing.T) {
 		calls++
 		return "they talked"
 	})}
-	const turns = 1_500
+	turns := 1_500
+	if testing.Short() {
+		turns = 700
+	}
 	for i := range turns {
 		say(w, []events.Role{events.RoleUser, events.RoleAssistant}[i%2], 20)
 		w.rest(l, 0)

@@ -21,13 +21,13 @@ import (
 var ctx = context.Background()
 
 // steps of the state machine in one run: 20,000 in CI, 1,000,000 by `make
-// soak`, 2,000 with -short (the race detector).
+// soak`, 300 with -short (the race detector).
 func steps() int {
 	if n, err := strconv.Atoi(os.Getenv("LCM_STEPS")); err == nil {
 		return n
 	}
 	if testing.Short() {
-		return 2_000
+		return 300
 	}
 	return 20_000
 }

@@ -268,13 +268,6 @@ func (p *projection) answer(r api.LookupRequest) (*api.LookupReply, error) {
 	return out, nil
 }
 
-func be64(b []byte) (n uint64) {
-	for _, c := range b {
-		n = n<<8 | uint64(c)
-	}
-	return n
-}
-
 // measures without the tokenizer: tests are about the path, not the counts.
 var quickMeasures = Measures{
 	Tokens:      func(t *events.TurnAppended) int { return 1 + len(t.DerivedText())/4 },

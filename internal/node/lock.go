@@ -148,8 +148,9 @@ func RefusedProjection(err error) bool {
 	return errors.As(err, &l) && l.name == projectorLoop && problem.IsCode(l.err, problem.Damaged)
 }
 
-// DropProjections removes rows and index, which the next node makes anew from
-// the log.
+// DropProjections moves rows, index and witness aside, to projection.old; the
+// next node makes them anew from the log. What they knew of a log that was lost
+// stays until the next time.
 func DropProjections(ctx context.Context, c config.Config) error {
 	lock, owner, err := waitLock(ctx, c.DataDir)
 	if err != nil {
@@ -159,9 +160,12 @@ func DropProjections(ctx context.Context, c config.Config) error {
 		return problem.New(problem.Unavailable, "data directory %s is served by process %d", c.DataDir, owner.PID).WithHint("end it first")
 	}
 	defer lock.release()
-	n := &Node{cfg: c}
-	if err := os.Remove(n.rowsPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	dir := filepath.Dir((&Node{cfg: c}).rowsPath())
+	if err := os.RemoveAll(dir + ".old"); err != nil {
 		return err
 	}
-	return os.RemoveAll(n.indexDir())
+	if err := os.Rename(dir, dir+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

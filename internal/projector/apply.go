@@ -57,7 +57,7 @@ func (a *applier) belongs(ctx context.Context, log Log, partitions []int) error 
 	}
 	if last < a.at.Seq {
 		return problem.New(problem.Damaged, "the log ends at %d, the store has applied %d: the log was shortened or replaced", last, a.at.Seq).
-			WithHint("restore the log from a backup; run `lcm rebuild` only if the shorter log is the one to keep")
+			WithHint("restore a backup into an empty directory with `lcm restore`; run `lcm rebuild` only if the shorter log is the one to keep")
 	}
 	if a.at.Seq == 0 {
 		return nil
@@ -68,7 +68,7 @@ func (a *applier) belongs(ctx context.Context, log Log, partitions []int) error 
 	}
 	if have := witness(rec); have != a.at.Hash {
 		return problem.New(problem.Damaged, "position %d of the log has hash %s, the store applied %s", a.at.Seq, have, a.at.Hash).
-			WithHint("the log was changed: restore it from a backup, or run `lcm rebuild` if it is right")
+			WithHint("restore a backup into an empty directory with `lcm restore`, or run `lcm rebuild` if this log is right")
 	}
 	return nil
 }

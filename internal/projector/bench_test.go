@@ -46,8 +46,10 @@ func sessionLog(n, sessions int) *fakeLog {
 // idleIndex is an index that takes part in nothing.
 type idleIndex struct{ upto uint64 }
 
-func (x *idleIndex) Open(string) (api.Index, error)   { return x, nil }
-func (x *idleIndex) Create(string) (api.Index, error) { return x, nil }
+func (x *idleIndex) Open(string) (api.Index, error)       { return x, nil }
+func (x *idleIndex) Create(string) (api.Index, error)     { return x, nil }
+func (x *idleIndex) Beside(string) (api.Index, error)     { return x, nil }
+func (x *idleIndex) Promote(api.Index) (api.Index, error) { return x, nil }
 func (x *idleIndex) Apply(_ []api.IndexDoc, upto uint64) error {
 	x.upto = upto
 	return nil

@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// tailRows of the feed that are not indexed yet are searched one by one.
-	tailRows = 2_000
+	// tailRows of the feed that are not indexed yet are searched one by one:
+	// some 20 µs each, in every search while turns come in.
+	tailRows = indexPage
 	// countRows bounds how many further matches are looked at for the total,
 	// countTexts how many where that means reading texts.
 	countRows  = 5_000
-	countTexts = 1_000
+	countTexts = indexPage
 )
 
 // Grep searches turns, summaries and files.

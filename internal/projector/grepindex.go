@@ -6,11 +6,28 @@ import (
 	"lcm/internal/api"
 )
 
-// indexPage is how many hits are asked of the index at a time.
-const indexPage = 256
+// Hits that are asked of the index at first, and at most.
+const (
+	indexPage    = 256
+	exactPage    = 1_024 // where texts decide
+	maxIndexPage = 4_096
+)
+
+// awaitToken gives the index a moment to reach the position the caller names:
+// who appended and then searches finds what was appended, by the index where
+// it is quick. What it has not reached is searched row by row.
+func (g *grep) awaitToken(ctx context.Context) {
+	if g.q.token.Seq <= g.s.indexed.get() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, awaitWait)
+	defer cancel()
+	_ = g.s.indexed.demand(ctx, min(g.q.token.Seq, g.bound))
+}
 
 // search goes through the rows that are not indexed yet, and through the index.
 func (g *grep) search(ctx context.Context) error {
+	g.awaitToken(ctx)
 	tail, err := g.searchTail(ctx)
 	if err == nil {
 		err = g.searchIndex(ctx, tail)
@@ -83,8 +100,11 @@ func (g *grep) searchIndex(ctx context.Context, upto uint64) error {
 		return err
 	}
 	enough := uint64(countRows)
-	if g.q.exact() {
-		count, enough = true, countTexts
+	switch {
+	case g.q.exact(): // a search costs more than looking into some texts
+		count, enough, iq.Limit = true, countTexts, exactPage
+	case !count: // nothing that is found falls to a filter
+		iq.Limit = min(iq.Limit, g.q.limit+1)
 	}
 	seen := uint64(0)
 	for {
@@ -93,6 +113,7 @@ func (g *grep) searchIndex(ctx context.Context, upto uint64) error {
 			hits, err = index.Search(ctx, iq)
 			return err
 		})
+		count = count || hits.Upto > upto // then its total counts newer turns too
 		if err != nil {
 			return err
 		}
@@ -116,6 +137,7 @@ func (g *grep) searchIndex(ctx context.Context, upto uint64) error {
 			return nil
 		}
 		iq.After = hits.Hits[n-1].ID
+		iq.Limit = min(4*iq.Limit, maxIndexPage) // each page costs a search
 	}
 }
 

@@ -195,29 +195,37 @@ func pause(ctx context.Context, d time.Duration) error {
 // indexSome indexes the next rows.
 func (s *Service) indexSome(ctx context.Context) error {
 	return s.use(func(store api.Store, index api.Index) error {
-		from := s.indexed.get()
-		sources, upto, err := s.sources(store, from)
-		if err != nil || upto <= from {
-			return err
+		upto, err := s.indexBatch(ctx, store, index, s.indexed.get())
+		if err == nil {
+			s.indexed.set(upto)
 		}
-		var docs []api.IndexDoc
-		for _, src := range sources {
-			more, err := s.docsOf(ctx, src)
-			if damage(err) { // of the log: nothing here mends it, doctor counts it
-				s.log.Error("turn cannot be indexed", "seq", src.row.Seq, "err", err)
-			} else if err != nil {
-				return err
-			}
-			docs = append(docs, more...)
-		}
-		if len(docs) > 0 { // positions without documents are not worth a batch
-			if err := index.Apply(docs, upto); err != nil {
-				return errIndex{err}
-			}
-		}
-		s.indexed.set(upto)
-		return nil
+		return err
 	})
+}
+
+// indexBatch puts the rows behind a position into an index and returns how far
+// it got.
+func (s *Service) indexBatch(ctx context.Context, store api.Store, index api.Index, from uint64) (uint64, error) {
+	sources, upto, err := s.sources(store, from)
+	if err != nil || upto <= from {
+		return from, err
+	}
+	var docs []api.IndexDoc
+	for _, src := range sources {
+		more, err := s.docsOf(ctx, src)
+		if damage(err) { // of the log: nothing here mends it, doctor counts it
+			s.log.Error("turn cannot be indexed", "seq", src.row.Seq, "err", err)
+		} else if err != nil {
+			return from, err
+		}
+		docs = append(docs, more...)
+	}
+	if len(docs) > 0 { // positions without documents are not worth a batch
+		if err := index.Apply(docs, upto); err != nil {
+			return from, errIndex{err}
+		}
+	}
+	return upto, nil
 }
 
 // source is a feed row with what its documents are made of.

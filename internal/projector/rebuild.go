@@ -12,8 +12,7 @@ import (
 
 // Rebuild makes projections anew from the log, through the same code that
 // follows live, while the service goes on. The rows are filled beside the old
-// ones, which answer until the new ones have caught up; the index is dropped
-// and filled from the rows, and answers say meanwhile how far it is behind.
+// ones, which answer until the new ones have caught up; so is the index.
 func (s *Service) Rebuild(ctx context.Context, q api.RebuildRequest) (*api.RebuildReply, error) {
 	out := &api.RebuildReply{}
 	if !q.Store && !q.Index {
@@ -84,11 +83,53 @@ func (s *Service) rebuildStore(ctx context.Context) (live, digest string, err er
 	return live, digest, err
 }
 
-// rebuildIndex drops the index and waits until it has all rows again.
+// rebuildIndex fills an index beside the live one, which answers meanwhile, and
+// changes them when the new one is as far.
 func (s *Service) rebuildIndex(ctx context.Context) error {
-	goal := s.applied.get()
-	if err := s.recreateIndex(); err != nil {
+	next, err := s.deps.Indexes.Beside(s.indexLabel())
+	if err != nil {
 		return err
 	}
-	return s.indexed.demand(ctx, goal)
+	upto, err := s.fillIndex(ctx, next)
+	if err != nil {
+		return errors.Join(err, next.Close())
+	}
+	return s.promoteIndex(next, upto)
+}
+
+// fillIndex indexes all rows, until the index has what there is.
+func (s *Service) fillIndex(ctx context.Context, index api.Index) (upto uint64, err error) {
+	for err == nil && upto < s.applied.get() {
+		if err = ctx.Err(); err == nil {
+			err = s.use(func(store api.Store, _ api.Index) (err error) {
+				upto, err = s.indexBatch(ctx, store, index, upto)
+				return err
+			})
+		}
+	}
+	return upto, err
+}
+
+// promoteIndex puts an index in the place of the live one. Where that fails, the
+// loop makes a new one.
+func (s *Service) promoteIndex(next api.Index, upto uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.Join(errClosed(), next.Close())
+	}
+	if err := s.index.Close(); err != nil {
+		s.log.Warn("close the old index", "err", err)
+	}
+	index, err := s.deps.Indexes.Promote(next)
+	if err != nil {
+		s.log.Error("the new index cannot be put in its place, making one anew", "err", err)
+		upto = 0
+		if index, err = s.deps.Indexes.Create(s.indexLabel()); err != nil {
+			return err
+		}
+	}
+	s.index = index
+	s.indexed.set(upto)
+	return nil
 }

@@ -92,14 +92,14 @@ func (s *Service) Run(ctx context.Context) error {
 
 // open opens both stores and compares them with the log.
 func (s *Service) open(ctx context.Context) (*applier, error) {
-	if err := s.checkWitness(ctx); err != nil {
-		return nil, err
-	}
 	store, err := s.deps.Stores.Open()
 	if err != nil {
 		return nil, err
 	}
 	a, err := newApplier(ctx, store, s.deps.Log, s.cfg.Partitions)
+	if err == nil {
+		err = s.checkWitness(ctx)
+	}
 	if err == nil {
 		err = s.openIndex()
 	}

@@ -105,7 +105,7 @@ func (s *Service) checkWitness(ctx context.Context) error {
 	log := s.deps.Log
 	refuse := func(format string, a ...any) error {
 		return problem.New(problem.Damaged, format, a...).
-			WithHint("put the right log back, or restore a backup into an empty directory; if this log is the one to keep, move %s aside and its projections are made anew", filepath.Dir(path))
+			WithHint("put the right log back, or restore a backup into an empty directory; run `lcm rebuild` only if this log is the one to keep")
 	}
 	if w.Epoch != log.Epoch() {
 		return refuse("the log is %s, what was seen here was the log %s", log.Epoch(), w.Epoch)

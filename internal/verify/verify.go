@@ -10,8 +10,6 @@ package verify
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -47,7 +45,7 @@ type Options struct {
 const (
 	defaultLimit  = 1_000
 	progressEvery = 100 * time.Millisecond
-	// decodeAhead batches are decoded while the one before them is checked.
+	// decodeAhead batches are decoded at once, beside the reading.
 	decodeAhead = 4
 )
 
@@ -78,7 +76,7 @@ func Run(ctx context.Context, log Log, o Options) (*api.VerifyReply, error) {
 
 // scan decodes in parallel and checks in order.
 func (c *check) scan(ctx context.Context, log Log, until uint64, o Options) error {
-	ahead := make(chan []decoded, decodeAhead)
+	ahead := make(chan chan []decoded, decodeAhead) // in order, each one batch
 	pace := newPace(o.EventsPerSecond)
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -87,8 +85,10 @@ func (c *check) scan(ctx context.Context, log Log, until uint64, o Options) erro
 			if err := pace.wait(ctx, len(records)); err != nil {
 				return err
 			}
+			one := make(chan []decoded, 1)
+			g.Go(func() error { one <- decode(records); return nil })
 			select {
-			case ahead <- decode(records):
+			case ahead <- one:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
@@ -97,7 +97,8 @@ func (c *check) scan(ctx context.Context, log Log, until uint64, o Options) erro
 	})
 	g.Go(func() error {
 		said := time.Now()
-		for batch := range ahead {
+		for one := range ahead {
+			batch := <-one
 			for i := range batch {
 				c.add(&batch[i])
 			}
@@ -122,18 +123,9 @@ type decoded struct {
 
 func decode(records []events.Record) []decoded {
 	out := make([]decoded, len(records))
-	workers := runtime.GOMAXPROCS(0)
-	chunk := max(64, (len(records)+workers-1)/workers)
-	var wg sync.WaitGroup
-	for from := 0; from < len(records); from += chunk {
-		to := min(from+chunk, len(records))
-		wg.Go(func() {
-			for i := from; i < to; i++ {
-				out[i].Decoded, out[i].err = session.DecodeLink(records[i])
-			}
-		})
+	for i := range records {
+		out[i].Decoded, out[i].err = session.DecodeLink(records[i])
 	}
-	wg.Wait()
 	return out
 }
 

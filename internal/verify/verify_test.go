@@ -109,8 +109,11 @@ func TestMissingPositionsAreNamed(t *testing.T) {
 		got = append(got, named{f.Seq, f.Version, f.Kind, f.Session, f.Behind})
 	}
 	want := []named{
-		{7, 3, "missing", "s0", 0}, {10, 4, "missing", "s0", 0}, {13, 5, "broken", "s0", 5},
-		{14, 5, "missing", "s1", 0}, {17, 6, "broken", "s1", 4},
+		{7, 3, "missing", "s0", 0},
+		{10, 4, "missing", "s0", 0},
+		{13, 5, "broken", "s0", 5},
+		{14, 5, "missing", "s1", 0},
+		{17, 6, "broken", "s1", 4},
 		{30, 0, "missing", "", 0}, // nothing behind it says whose it was
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
