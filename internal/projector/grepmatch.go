@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -362,6 +361,3 @@ func (w *walk) load(tx api.StoreTx) error {
 	w.seq = e.Seq
 	return err
 }
-
-// oneLine puts a text on one line: every run of white space is one space.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
