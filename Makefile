@@ -33,7 +33,7 @@ fuzz:
 		done; \
 	done
 
-# The figures of DESIGN 6.1: the planner over synthetic and real turn sizes. A
+# What condensing costs and keeps: the planner over synthetic and real turn sizes. A
 # context over B anywhere fails it. SIM_TURNS=1000000 takes about an hour.
 SIM_TURNS ?= 20000
 sim:

@@ -49,7 +49,7 @@ var corpus = map[uint64]string{
 	31: "error 4242 without a dash, and ERR alone",
 }
 
-// queries are the classes of INDEX.md and FAULTS 33, 34.
+// queries are the classes of query that tokenizers are known to miss.
 var queries = []struct {
 	name, text string
 	phrase     bool

@@ -12,7 +12,7 @@ import (
 
 // The simulation drives Plan over turn sizes, synthetic and real, with a
 // summariser that answers at once: on target, three times as long, or never, so
-// that everything is level 3. DESIGN 6.1 quotes its figures; `make sim` prints
+// that everything is level 3. `make sim` prints
 // them (simtable_test.go).
 
 // sim is a session whose view is kept by hand: what the fold would say of it.

@@ -26,14 +26,14 @@ type simCase struct {
 	name             string
 	window, overhead int
 	next             shape
-	// What DESIGN 6.1 claims: cuts per 1,000 turns at most, prefix at least;
+	// What is claimed: cuts per 1,000 turns at most, prefix at least;
 	// 0 = it claims nothing.
 	cuts, prefix float64
 	drip         bool
 	summaries    summaries
 }
 
-// claimed are the sessions of which DESIGN 6.1 tells figures.
+// claimed are the sessions whose figures are claimed.
 var claimed = []simCase{
 	{name: "chatty 200k", window: 200_000, overhead: 10_000, next: chatty, cuts: 3, prefix: 99.5},
 	{name: "tools 200k", window: 200_000, overhead: 10_000, next: calls(200, 2_800, 0.6), cuts: 25, prefix: 95},
@@ -67,7 +67,7 @@ func everywhere(t *testing.T) []simCase {
 	return out
 }
 
-// TestSim holds the planner to DESIGN 6.1. `make sim` prints its table.
+// TestSim holds the planner to its figures. `make sim` prints its table.
 func TestSim(t *testing.T) {
 	turns := simTurns()
 	cases := append(everywhere(t), claimed...)

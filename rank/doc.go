@@ -4,7 +4,7 @@
 // delivers how often a term stands in a document and how long the document is.
 //
 // The rules and their gains were measured on questions about conversations
-// (INDEX.md, "Relevance ranking"); `lcm eval recall` measures them again.
+// with known evidence; `lcm eval recall` measures them again.
 //
 // The package is pure: no engine, no clock, no I/O.
 package rank

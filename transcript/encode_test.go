@@ -43,7 +43,7 @@ func TestEncodeFixtures(t *testing.T) {
 	}
 }
 
-// FAULTS 29: vendor fields come back byte for byte.
+// Vendor fields come back byte for byte.
 func TestVendorFieldsComeBackUnchanged(t *testing.T) {
 	for _, src := range []string{
 		`{"role":"assistant","reasoning_content":"a \u00e9\/b","content":"x"}`,
@@ -99,7 +99,7 @@ func TestThinkingIsSignedOrAbsent(t *testing.T) {
 	}
 }
 
-// FAULTS 4, 28: a reused id stays with its own call; parallel results stand in
+// A reused id stays with its own call; parallel results stand in
 // call order.
 func TestCallsKeepTheirResults(t *testing.T) {
 	call := func(id, in string) events.Block {

@@ -272,7 +272,7 @@ func TestParseBody(t *testing.T) {
 	}
 }
 
-// FAULTS 3: equal turns stay turns.
+// Equal turns stay turns.
 func TestEqualTurnsStayApart(t *testing.T) {
 	items := parseAll(t, bytes.Repeat([]byte(`{"role":"user","content":"ok"}`+"\n"), 50), Options{})
 	if c := count(items); c.Turns != 50 {

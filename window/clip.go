@@ -8,7 +8,7 @@ import (
 	"lcm/session"
 )
 
-// clipShare of B is what a clipped turn still shows (DESIGN 6.6).
+// clipShare of B is what a clipped turn still shows.
 const clipShare = 0.05
 
 // What a clipped turn needs at least: its message and the mark, and for every

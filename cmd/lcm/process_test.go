@@ -428,7 +428,7 @@ func ownerURL(t *testing.T, data string) string {
 	return decode[node.Owner](t, string(b)).URL
 }
 
-// TestEightStartAtOnce: FAULTS 42.
+// TestEightStartAtOnce: eight processes on one fresh directory all get through.
 func TestEightStartAtOnce(t *testing.T) {
 	data := t.TempDir()
 	var wg sync.WaitGroup

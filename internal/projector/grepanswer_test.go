@@ -136,7 +136,7 @@ func TestHybrid(t *testing.T) {
 	}
 }
 
-// TestSearchChangesNothing: FAULTS 39.
+// TestSearchChangesNothing: searching and describing leave log and rows alone.
 func TestSearchChangesNothing(t *testing.T) {
 	log := newLog("E1")
 	library(log)

@@ -98,7 +98,7 @@ func rowOf(ref events.Ref, h session.Head) api.SessionRow {
 	}
 }
 
-// regime by occupancy, as in DESIGN 6.1.
+// regime by occupancy.
 func regime(h session.Head) events.Regime {
 	if !h.Configured {
 		return events.RegimePassive

@@ -91,7 +91,7 @@ type Config struct {
 	// a person waits for a command.
 	ReadDeadline time.Duration
 	// BlockingDeadline bounds how long a context call waits for condensation
-	// when the session is over its budget. Default 30 s (CONTRACTS: a
+	// when the session is over its budget. Default 30 s (a
 	// compaction takes about 25 s with a large model).
 	BlockingDeadline time.Duration
 	// MaxBodyBytes of an append; imports are streamed and not bounded.
