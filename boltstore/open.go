@@ -195,9 +195,6 @@ func (s *Store) run(write bool, fn func(api.StoreTx) error) error {
 	if err := fn(t); err != nil || !write {
 		return err
 	}
-	if err := t.flushRows(); err != nil {
-		return err
-	}
 	if err := commit(tx); err != nil {
 		return fmt.Errorf("store %s: commit: %w", s.path, err)
 	}

@@ -43,8 +43,6 @@ func (t *Tx) Rows(ref events.Ref) (session.Rows, error) {
 	return r, nil
 }
 
-func (t *Tx) flushRows() error { return nil }
-
 // fullKey builds the key in the scratch buffer.
 func (r *Rows) fullKey(kind session.RowKind, key []byte) []byte {
 	r.key = binary.BigEndian.AppendUint64(r.key[:0], r.ordinal)

@@ -204,12 +204,7 @@ func TaskSubject(u Urgency, r Ref) string {
 // ParseTaskSubject reverses TaskSubject.
 func ParseTaskSubject(subject string) (Ref, error) { return parseTail(subject, "lcm.task.") }
 
-// DeadSubject of a session's dead letters: lcm.dead.<tenant>.<session>.
-func DeadSubject(r Ref) string {
-	return "lcm.dead." + EncodeToken(r.Tenant) + "." + EncodeToken(r.Session)
-}
-
-// ParseDeadSubject reverses DeadSubject.
+// ParseDeadSubject reads the names from the subject of a dead letter.
 func ParseDeadSubject(subject string) (Ref, error) { return parseTail(subject, "lcm.dead.") }
 
 // parseTail reads tenant and session from the last two tokens.

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -95,26 +96,18 @@ func (c Config) WithDefaults() Config {
 		c.BaseURL = map[Family]string{OpenAI: defaultOpenAIURL, Anthropic: defaultAnthropicURL}[c.Family]
 	}
 	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
-	c.Timeout = or(c.Timeout, 120*time.Second)
-	c.Attempts = or(c.Attempts, 4)
-	c.BackoffMin = or(c.BackoffMin, 500*time.Millisecond)
-	c.BackoffMax = or(c.BackoffMax, max(8*time.Second, c.BackoffMin))
-	c.MaxWait = or(c.MaxWait, time.Minute)
-	c.Burst = or(c.Burst, 1)
-	c.BreakerFailures = or(c.BreakerFailures, 5)
-	c.BreakerCooldown = or(c.BreakerCooldown, 30*time.Second)
-	c.MaxOutputTokens = or(c.MaxOutputTokens, 4096)
-	c.OutputField = or(c.OutputField, fieldMaxTokens)
-	c.MaxAnswerBytes = or(c.MaxAnswerBytes, 8<<20)
+	c.Timeout = cmp.Or(c.Timeout, 120*time.Second)
+	c.Attempts = cmp.Or(c.Attempts, 4)
+	c.BackoffMin = cmp.Or(c.BackoffMin, 500*time.Millisecond)
+	c.BackoffMax = cmp.Or(c.BackoffMax, max(8*time.Second, c.BackoffMin))
+	c.MaxWait = cmp.Or(c.MaxWait, time.Minute)
+	c.Burst = cmp.Or(c.Burst, 1)
+	c.BreakerFailures = cmp.Or(c.BreakerFailures, 5)
+	c.BreakerCooldown = cmp.Or(c.BreakerCooldown, 30*time.Second)
+	c.MaxOutputTokens = cmp.Or(c.MaxOutputTokens, 4096)
+	c.OutputField = cmp.Or(c.OutputField, fieldMaxTokens)
+	c.MaxAnswerBytes = cmp.Or(c.MaxAnswerBytes, 8<<20)
 	return c
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // Validate rejects what cannot work, after the defaults are filled in. It

@@ -8,6 +8,7 @@
 package condenser
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,23 +48,15 @@ type Config struct {
 
 // WithDefaults fills in the zero fields.
 func (c Config) WithDefaults() Config {
-	c.Partitions = or(c.Partitions, events.DefaultPartitions)
-	c.Concurrency = or(c.Concurrency, 4)
-	c.CallTimeout = or(c.CallTimeout, 5*time.Minute)
-	c.CommitTimeout = or(c.CommitTimeout, 10*time.Second)
-	c.MaxPasses = or(c.MaxPasses, 64)
-	c.MaxRepairs = or(c.MaxRepairs, 4)
-	c.RetryMin = or(c.RetryMin, time.Second)
-	c.RetryMax = or(c.RetryMax, max(time.Minute, c.RetryMin))
+	c.Partitions = cmp.Or(c.Partitions, events.DefaultPartitions)
+	c.Concurrency = cmp.Or(c.Concurrency, 4)
+	c.CallTimeout = cmp.Or(c.CallTimeout, 5*time.Minute)
+	c.CommitTimeout = cmp.Or(c.CommitTimeout, 10*time.Second)
+	c.MaxPasses = cmp.Or(c.MaxPasses, 64)
+	c.MaxRepairs = cmp.Or(c.MaxRepairs, 4)
+	c.RetryMin = cmp.Or(c.RetryMin, time.Second)
+	c.RetryMax = cmp.Or(c.RetryMax, max(time.Minute, c.RetryMin))
 	return c
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // Validate rejects contradictions, after the defaults are filled in.
