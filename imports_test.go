@@ -18,18 +18,18 @@ var layers = []struct {
 	may      []string // packages of this module
 	engines  bool     // may import NATS, bbolt, Bleve
 }{
-	{packages: []string{"events", "tokens", "explore", "rank"}},
+	{packages: []string{"events", "tokens", "explore", "rank", "chat"}},
 	{packages: []string{"session"}, may: []string{"events", "tokens"}},
 	{packages: []string{"transcript"}, may: []string{"events"}},
 	{packages: []string{"window"}, may: []string{"events", "session", "tokens", "transcript"}},
-	{packages: []string{"condense"}, may: []string{"events", "session", "tokens", "window"}},
+	{packages: []string{"condense"}, may: []string{"events", "session", "tokens", "window", "chat"}},
 	{packages: []string{"extract"}, may: []string{"events", "condense", "tokens"}},
 	{packages: []string{"internal/problem"}},
 	{packages: []string{"internal/api"}, may: []string{"events", "session", "rank", "internal/problem"}},
 	// Adapters translate; they never import each other.
 	{
 		packages: []string{"natslog", "natsembed", "natsmicro", "boltstore", "bleveindex", "llm"},
-		may:      []string{"events", "session", "condense", "tokens", "rank", "internal/api", "internal/problem"}, engines: true,
+		may:      []string{"events", "session", "condense", "tokens", "rank", "chat", "internal/api", "internal/problem"}, engines: true,
 	},
 	// Services orchestrate over ports; they never import adapters or engines.
 	{
@@ -71,7 +71,7 @@ func TestImportsPointOneWay(t *testing.T) {
 // A pure package reads no clock, no file and no network.
 func TestPurePackagesDoNoIO(t *testing.T) {
 	pkgs := list(t)
-	for _, name := range []string{"events", "tokens", "explore", "session", "transcript", "window", "condense", "extract", "rank"} {
+	for _, name := range []string{"events", "tokens", "explore", "session", "transcript", "window", "condense", "extract", "rank", "chat"} {
 		for _, imp := range pkgs["lcm/"+name].Imports {
 			switch imp {
 			case "os", "net", "net/http", "os/exec", "log", "log/slog", "math/rand", "math/rand/v2", "syscall":

@@ -2,8 +2,9 @@ package condense
 
 import (
 	"context"
-	"errors"
 	"time"
+
+	"lcm/chat"
 )
 
 // Line is one line of a summariser's input: who said what, when.
@@ -29,15 +30,15 @@ type Request struct {
 	System, User string
 }
 
-// Stop is why a summariser ended its answer.
-type Stop string
+// Stop is why a summariser ended its answer. Only StopEnd is a real stop; a
+// text that ended otherwise is never accepted as a summary.
+type Stop = chat.Stop
 
-// Stop reasons. Only StopEnd is a real stop; a text that ended otherwise is
-// never accepted as a summary.
+// Stop reasons.
 const (
-	StopEnd    Stop = "end"
-	StopLength Stop = "length"
-	StopOther  Stop = "other"
+	StopEnd    = chat.StopEnd
+	StopLength = chat.StopLength
+	StopOther  = chat.StopOther
 )
 
 // Response of a summariser. Text is untrusted.
@@ -53,11 +54,11 @@ type Response struct {
 var (
 	// ErrUnavailable: the provider is down, overloaded or out of reach. The
 	// work stays pending; only the blocking regime climbs to level 3.
-	ErrUnavailable = errors.New("summariser unavailable")
+	ErrUnavailable = chat.ErrUnavailable
 	// ErrRefused: authentication or configuration is wrong. Nothing is stored.
-	ErrRefused = errors.New("summariser refused the request")
+	ErrRefused = chat.ErrRefused
 	// ErrTooLong: the input does not fit the model; the ladder splits or clips.
-	ErrTooLong = errors.New("input too long for the summariser")
+	ErrTooLong = chat.ErrTooLong
 )
 
 // Summarizer turns lines into a shorter text. Implementations may be called

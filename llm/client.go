@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,11 +18,11 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"lcm/condense"
+	"lcm/chat"
 )
 
-// Client is a condense.Summarizer that calls one model of one provider. It is
-// safe for concurrent use; all its calls share one limiter and one breaker.
+// Client calls one provider. It chats, and is a condense.Summarizer. It is safe
+// for concurrent use; all its calls share one limiter and one breaker.
 type Client struct {
 	cfg     Config
 	key     secret
@@ -34,23 +35,13 @@ type Client struct {
 	onCall  func(Call)
 }
 
-var _ condense.Summarizer = (*Client)(nil)
-
 // api is what differs between the families.
 type api interface {
 	path() string
 	header(h http.Header, key secret)
-	body(c Config, r condense.Request, limit int) map[string]any
+	body(c Config, r chat.Request, limit int) map[string]any
 	// read decodes a body of status 200. ok = false: there is no answer in it.
-	read(body []byte) (a answer, ok bool)
-}
-
-// answer of a model, whatever the family.
-type answer struct {
-	text          string
-	stop          condense.Stop
-	model         string
-	input, output int
+	read(body []byte) (a chat.Response, ok bool)
 }
 
 // New makes a client. It reads the key from the environment once; it does not
@@ -108,31 +99,36 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // BreakerOpen names the cause for which calls fail at once; "" = none.
 func (c *Client) BreakerOpen() string { return string(c.breaker.state()) }
 
-// Summarize implements condense.Summarizer. It returns ctx's error when ctx
-// ends, and otherwise one of condense's.
-func (c *Client) Summarize(ctx context.Context, r condense.Request) (condense.Response, error) {
+// Chat asks for the next message of a conversation. It returns ctx's error when
+// ctx ends, and otherwise one of chat's.
+func (c *Client) Chat(ctx context.Context, r chat.Request) (chat.Response, error) {
+	if err := r.Validate(); err != nil {
+		return chat.Response{}, err
+	}
+	r.Model = cmp.Or(r.Model, c.cfg.Model)
 	body, err := c.encode(r)
 	if err != nil {
-		return condense.Response{}, err
+		return chat.Response{}, err
 	}
 	for attempt := 1; ; attempt++ {
 		if err := c.admit(ctx); err != nil {
-			return condense.Response{}, err
+			return chat.Response{}, err
 		}
-		a, f := c.attempt(ctx, body)
+		a, f := c.attempt(ctx, r.Model, body)
 		if ctx.Err() != nil && f != nil {
 			c.breaker.release()
-			return condense.Response{}, ctx.Err()
+			return chat.Response{}, ctx.Err()
 		}
 		c.breaker.settle(f, time.Now())
 		if f == nil {
-			return condense.Response{Text: a.text, Stop: a.stop, Model: c.modelName(a.model), InputTokens: a.input, OutputTokens: a.output}, nil
+			a.Model = readable(a.Model, r.Model)
+			return a, nil
 		}
 		if !f.retry || attempt >= c.cfg.Attempts || f.after > c.cfg.MaxWait {
-			return condense.Response{}, f.err
+			return chat.Response{}, f.err
 		}
 		if err := sleep(ctx, c.pause(attempt, f.after)); err != nil {
-			return condense.Response{}, err
+			return chat.Response{}, err
 		}
 	}
 }
@@ -150,7 +146,7 @@ func (c *Client) admit(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fmt.Errorf("%w: the rate limit of %v requests a second leaves no room before the deadline", condense.ErrUnavailable, c.cfg.RequestsPerSecond)
+	return fmt.Errorf("%w: the rate limit of %v requests a second leaves no room before the deadline", chat.ErrUnavailable, c.cfg.RequestsPerSecond)
 }
 
 func (c *Client) passBreaker(ctx context.Context) error {
@@ -165,7 +161,7 @@ func (c *Client) passBreaker(ctx context.Context) error {
 		case d == 0:
 			return nil
 		case d > c.cfg.MaxWait:
-			return fmt.Errorf("%w: %s asked for a pause of %s", condense.ErrUnavailable, c.where, d.Round(time.Second))
+			return fmt.Errorf("%w: %s asked for a pause of %s", chat.ErrUnavailable, c.where, d.Round(time.Second))
 		}
 		if err := sleep(ctx, d+c.jitter(d/8)); err != nil {
 			return err
@@ -201,8 +197,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // encode builds the request body once for all attempts.
-func (c *Client) encode(r condense.Request) ([]byte, error) {
-	limit := r.Limit
+func (c *Client) encode(r chat.Request) ([]byte, error) {
+	limit := r.MaxTokens
 	if limit <= 0 {
 		limit = c.cfg.MaxOutputTokens
 	}
@@ -211,67 +207,67 @@ func (c *Client) encode(r condense.Request) ([]byte, error) {
 		m = map[string]any{}
 	}
 	maps.Copy(m, c.api.body(c.cfg, r, limit+c.cfg.ReasoningTokens))
-	m["model"], m["stream"] = c.cfg.Model, false
-	if c.cfg.Temperature != nil {
-		m["temperature"] = *c.cfg.Temperature
+	m["model"], m["stream"] = r.Model, false
+	if t := cmp.Or(r.Temperature, c.cfg.Temperature); t != nil {
+		m["temperature"] = *t
 	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(m); err != nil {
-		return nil, fmt.Errorf("%w: extra fields: %v", condense.ErrRefused, err)
+		return nil, fmt.Errorf("%w: extra fields or schemas: %v", chat.ErrRejected, err)
 	}
 	return buf.Bytes(), nil
 }
 
 // attempt makes one HTTP call and reads all of its answer.
-func (c *Client) attempt(ctx context.Context, body []byte) (answer, *fault) {
-	call := Call{Family: c.cfg.Family, Model: c.cfg.Model}
+func (c *Client) attempt(ctx context.Context, model string, body []byte) (chat.Response, *fault) {
+	call := Call{Family: c.cfg.Family, Model: model}
 	start := time.Now()
 	a, f := c.exchange(ctx, body, &call)
-	call.Duration, call.InputTokens, call.OutputTokens = time.Since(start), a.input, a.output
+	call.Duration, call.InputTokens, call.OutputTokens = time.Since(start), a.Usage.Input, a.Usage.Output
 	c.onCall(call)
 	return a, f
 }
 
-func (c *Client) exchange(ctx context.Context, body []byte, call *Call) (answer, *fault) {
+func (c *Client) exchange(ctx context.Context, body []byte, call *Call) (chat.Response, *fault) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.cfg.BaseURL+c.api.path(), bytes.NewReader(body))
 	if err != nil {
-		return answer{}, c.linkFault(err)
+		return chat.Response{}, c.linkFault(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	c.api.header(req.Header, c.key)
 	res, err := c.http.Do(req)
 	if err != nil {
-		return answer{}, c.linkFault(err)
+		return chat.Response{}, c.linkFault(err)
 	}
 	defer res.Body.Close()
 	call.Code = res.StatusCode
 	data, err := io.ReadAll(io.LimitReader(res.Body, c.cfg.MaxAnswerBytes+1))
 	if res.StatusCode != http.StatusOK { // a cut error body is still an error
-		return answer{}, c.httpFault(res.StatusCode, res.Header, data)
+		return chat.Response{}, c.httpFault(res.StatusCode, res.Header, data)
 	}
 	if err != nil {
-		return answer{}, c.linkFault(err)
+		return chat.Response{}, c.linkFault(err)
 	}
 	return c.read(data)
 }
 
 // read makes an answer of a body of status 200, which may still be an error or
 // no answer at all: gateways do both.
-func (c *Client) read(data []byte) (answer, *fault) {
+func (c *Client) read(data []byte) (chat.Response, *fault) {
 	if int64(len(data)) > c.cfg.MaxAnswerBytes {
-		return answer{}, c.answerFault("the answer exceeds %d bytes", c.cfg.MaxAnswerBytes)
+		return chat.Response{}, c.answerFault("the answer exceeds %d bytes", c.cfg.MaxAnswerBytes)
 	}
 	if f := c.embeddedFault(data); f != nil {
-		return answer{}, f
+		return chat.Response{}, f
 	}
 	a, ok := c.api.read(data)
 	if !ok {
-		return answer{}, c.answerFault("the answer is not one of this API (%d bytes): is the family right?", len(data))
+		return chat.Response{}, c.answerFault("the answer is not one of this API (%d bytes): is the family right?", len(data))
 	}
 	return a, nil
 }
@@ -296,10 +292,10 @@ func (c *Client) embeddedFault(data []byte) *fault {
 	return c.httpFault(status, http.Header{}, data)
 }
 
-// modelName prefers what the provider says it used; its words are untrusted.
-func (c *Client) modelName(said string) string {
+// readable prefers what the provider says it used; its words are untrusted.
+func readable(said, asked string) string {
 	if said == "" || len(said) > 200 || strings.ContainsFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return c.cfg.Model
+		return asked
 	}
 	return said
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"lcm/condense"
+	"lcm/chat"
 )
 
 // cause says what a failed call tells about the next one.
@@ -32,7 +32,7 @@ type fault struct {
 	retry bool
 	after time.Duration // pause the provider asked for, 0 = none
 	code  int           // HTTP status, 0 = no answer
-	err   error         // wraps one of condense's errors
+	err   error         // wraps one of chat's errors
 }
 
 // wireFault is what an error body says, whatever its shape.
@@ -100,28 +100,28 @@ const statusOverloaded = 529
 func (c *Client) httpFault(status int, h http.Header, body []byte) *fault {
 	w := readFault(body)
 	f := &fault{code: status, after: retryAfter(h, time.Now())}
-	base := condense.ErrUnavailable
+	base := chat.ErrUnavailable
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		f.cause, base = causeRefused, condense.ErrRefused
+		f.cause, base = causeRefused, chat.ErrRefused
 		w.message = "" // providers quote the key they refuse
 	case status == http.StatusNotFound || status >= 300 && status < 400:
-		f.cause, base = causeRefused, condense.ErrRefused
+		f.cause, base = causeRefused, chat.ErrRefused
 	case status == http.StatusPaymentRequired || w.quota():
 		f.cause = causeQuota
 	case status == http.StatusRequestEntityTooLarge || status < 500 && status != http.StatusTooManyRequests && w.tooLong():
-		f.cause, base = causeRequest, condense.ErrTooLong
+		f.cause, base = causeRequest, chat.ErrTooLong
 	case status == http.StatusRequestTimeout || status == http.StatusConflict ||
 		status == http.StatusTooManyRequests || status == statusOverloaded:
 		f.cause, f.retry = causeOverload, true
 	case status >= 500:
 		f.cause, f.retry = causeOutage, true
 	default:
-		f.cause = causeRequest
+		f.cause, base = causeRequest, chat.ErrRejected
 	}
 	switch h.Get("X-Should-Retry") { // OpenAI and Anthropic send it where they know better
 	case "true":
-		f.retry = f.retry || f.cause == causeRequest && base == condense.ErrUnavailable
+		f.retry = f.retry || base == chat.ErrRejected
 	case "false":
 		f.retry = false
 	}
@@ -134,7 +134,7 @@ func (c *Client) answerFault(format string, a ...any) *fault {
 	what := c.scrub(fmt.Sprintf(format, a...))
 	return &fault{
 		cause: causeOutage, retry: true, code: http.StatusOK,
-		err: fmt.Errorf("%w: %s: %s", condense.ErrUnavailable, c.where, what),
+		err: fmt.Errorf("%w: %s: %s", chat.ErrUnavailable, c.where, what),
 	}
 }
 
@@ -150,7 +150,7 @@ func (c *Client) linkFault(err error) *fault {
 	}
 	return &fault{
 		cause: causeOutage, retry: true,
-		err: fmt.Errorf("%w: %s: %s", condense.ErrUnavailable, c.where, what),
+		err: fmt.Errorf("%w: %s: %s", chat.ErrUnavailable, c.where, what),
 	}
 }
 
