@@ -36,10 +36,10 @@ var layers = []struct {
 		packages: []string{"internal/ingest", "internal/projector", "internal/condenser", "internal/toolsvc"},
 		may:      []string{"events", "session", "condense", "window", "transcript", "tokens", "explore", "extract", "rank", "internal/api", "internal/problem"},
 	},
-	{packages: []string{"internal/client"}, may: []string{"internal/api", "internal/problem"}},
+	{packages: []string{"client"}, may: []string{"internal/api", "internal/problem"}},
 	// What needs the log alone: read it whole, copy it.
 	{packages: []string{"internal/verify", "internal/backup"}, may: []string{"events", "session", "internal/api", "internal/problem"}},
-	{packages: []string{"internal/demo"}, may: []string{"internal/api", "internal/client"}},
+	{packages: []string{"internal/demo"}, may: []string{"internal/api", "client"}},
 	{packages: []string{"internal/config"}, may: []string{"events"}},
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"lcm/client"
 	"lcm/internal/api"
-	"lcm/internal/client"
 	"lcm/internal/config"
 	"lcm/internal/node"
 	"lcm/internal/problem"

@@ -10,9 +10,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"lcm/client"
 	"lcm/internal/api"
 	"lcm/internal/backup"
-	"lcm/internal/client"
 	"lcm/internal/node"
 	"lcm/internal/problem"
 )

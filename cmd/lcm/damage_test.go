@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"lcm/client"
 	"lcm/internal/api"
-	"lcm/internal/client"
 	"lcm/internal/config"
 	"lcm/internal/node"
 	"lcm/internal/problem"
@@ -203,7 +203,7 @@ func filledForDamage(t *testing.T) damageBase {
 				if err != nil {
 					return err
 				}
-				out, err := c.Append(ctx, api.AppendIn{Scope: api.Scope{Session: damagedName(s)}, Format: "anthropic"}, body)
+				out, err := c.AppendBody(ctx, api.AppendIn{Scope: api.Scope{Session: damagedName(s)}, Format: "anthropic"}, body)
 				if err != nil || out.Turns[0].Error != "" {
 					return fmt.Errorf("%v %+v", err, out)
 				}
@@ -328,7 +328,7 @@ func (d *damagedStore) appendAll(ctx context.Context, c *client.Client) error {
 	var first error
 	for s := range damagedSessions {
 		name := damagedName(s)
-		out, err := c.Append(ctx, api.AppendIn{Scope: api.Scope{Session: name}, Format: "lcm"}, []byte(`{"id":"after","role":"user","content":"after the damage"}`))
+		out, err := c.AppendBody(ctx, api.AppendIn{Scope: api.Scope{Session: name}, Format: "lcm"}, []byte(`{"id":"after","role":"user","content":"after the damage"}`))
 		switch {
 		case err != nil:
 			if first == nil {

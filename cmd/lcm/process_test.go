@@ -19,9 +19,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"lcm/client"
 	"lcm/events"
 	"lcm/internal/api"
-	"lcm/internal/client"
 	"lcm/internal/node"
 	"lcm/internal/problem"
 	"lcm/natsembed"
@@ -225,7 +225,7 @@ func appendUntilDead(ctx context.Context, data, session string, round int, acked
 	for i := 0; ctx.Err() == nil; i++ {
 		id := fmt.Sprintf("%s-%d-%d", session, round, i)
 		body, _ := json.Marshal(map[string]string{"id": id, "role": "user", "content": "turn " + id})
-		out, err := c.Append(ctx, api.AppendIn{Scope: api.Scope{Session: session}, Format: "lcm"}, body)
+		out, err := c.AppendBody(ctx, api.AppendIn{Scope: api.Scope{Session: session}, Format: "lcm"}, body)
 		if err != nil {
 			return
 		}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lcm/client"
 	"lcm/internal/api"
-	"lcm/internal/client"
 	"lcm/internal/demo"
 )
 

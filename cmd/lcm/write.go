@@ -16,9 +16,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"lcm/client"
 	"lcm/events"
 	"lcm/internal/api"
-	"lcm/internal/client"
 	"lcm/internal/problem"
 )
 
@@ -155,7 +155,7 @@ it cannot be told from an equal one.`,
 			}
 			var out *api.AppendOut
 			err = a.with(func(ctx context.Context, c *client.Client) (err error) {
-				out, err = c.Append(ctx, api.AppendIn{Scope: api.Scope{Tenant: a.cfg.Tenant, Session: args[0]}, Format: format}, body)
+				out, err = c.AppendBody(ctx, api.AppendIn{Scope: api.Scope{Tenant: a.cfg.Tenant, Session: args[0]}, Format: format}, body)
 				return err
 			})
 			if err != nil {

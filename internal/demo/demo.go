@@ -12,8 +12,8 @@ import (
 	"io"
 	"strings"
 
+	"lcm/client"
 	"lcm/internal/api"
-	"lcm/internal/client"
 )
 
 // BundledName is the file name of the bundled session.

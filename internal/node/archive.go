@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"lcm/internal/client"
+	"lcm/client"
 	"lcm/internal/config"
 	"lcm/internal/problem"
 	"lcm/internal/toolsvc"

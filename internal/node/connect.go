@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"lcm/internal/client"
+	"lcm/client"
 	"lcm/internal/config"
 	"lcm/internal/problem"
 )

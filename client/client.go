@@ -1,6 +1,14 @@
 // Package client calls the tools over HTTP: of a server, or of a handler in
 // the same process. The command line has no other way to reach a store, so
 // what works against one works against the other.
+//
+//	c := client.New("http://127.0.0.1:8420")
+//	out, err := c.Append(ctx, "chat", client.Turn{Role: "user", Content: "hello"})
+//
+// A call that failed carries an *Error with a code and a hint. Typed calls are
+// tried again where that is safe: reading always is, and appending is because
+// every turn has an id. To open a data directory in this process, see package
+// lcm.
 package client
 
 import (
@@ -13,6 +21,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"lcm/internal/api"
 	"lcm/internal/problem"
@@ -22,16 +31,30 @@ import (
 type Client struct {
 	base string
 	http *http.Client
+	// tries of a call that may be repeated; pause before the second one, it
+	// doubles.
+	tries int
+	pause time.Duration
 }
 
 // New calls the server at base, such as http://127.0.0.1:8420.
 func New(base string) *Client {
-	return &Client{base: strings.TrimRight(base, "/"), http: &http.Client{}}
+	return &Client{base: strings.TrimRight(base, "/"), http: &http.Client{}, tries: defaultTries, pause: defaultPause}
 }
 
 // InProcess calls a handler directly, without a socket.
 func InProcess(h http.Handler) *Client {
-	return &Client{base: "http://localhost", http: &http.Client{Transport: direct{h}}}
+	c := New("http://localhost")
+	c.http.Transport = direct{h}
+	return c
+}
+
+// WithTransport is the client over another transport, for proxies, certificates
+// and tests.
+func (c *Client) WithTransport(t http.RoundTripper) *Client {
+	d := *c
+	d.http = &http.Client{Transport: t}
+	return &d
 }
 
 // Call runs a tool with in as its parameters and decodes its answer into out.
@@ -48,8 +71,9 @@ func (c *Client) Call(ctx context.Context, tool string, in, out any) error {
 	return decode(tool, resp, out)
 }
 
-// Append posts a body of turns.
-func (c *Client) Append(ctx context.Context, in api.AppendIn, body []byte) (*api.AppendOut, error) {
+// AppendBody posts a body of turns in any accepted format, once: without ids in
+// it, a second try could store them twice.
+func (c *Client) AppendBody(ctx context.Context, in api.AppendIn, body []byte) (*api.AppendOut, error) {
 	resp, err := c.post(ctx, "append", query(in.Scope, map[string]string{"format": in.Format}), "application/octet-stream", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
