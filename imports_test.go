@@ -20,7 +20,7 @@ var layers = []struct {
 }{
 	{packages: []string{"events", "tokens", "explore", "rank", "chat"}},
 	{packages: []string{"session"}, may: []string{"events", "tokens"}},
-	{packages: []string{"transcript"}, may: []string{"events"}},
+	{packages: []string{"transcript", "mapjob"}, may: []string{"events"}},
 	{packages: []string{"window"}, may: []string{"events", "session", "tokens", "transcript"}},
 	{packages: []string{"condense"}, may: []string{"events", "session", "tokens", "window", "chat"}},
 	{packages: []string{"extract"}, may: []string{"events", "condense", "tokens"}},
@@ -71,7 +71,7 @@ func TestImportsPointOneWay(t *testing.T) {
 // A pure package reads no clock, no file and no network.
 func TestPurePackagesDoNoIO(t *testing.T) {
 	pkgs := list(t)
-	for _, name := range []string{"events", "tokens", "explore", "session", "transcript", "window", "condense", "extract", "rank", "chat"} {
+	for _, name := range []string{"events", "tokens", "explore", "session", "transcript", "window", "condense", "extract", "rank", "chat", "mapjob"} {
 		for _, imp := range pkgs["lcm/"+name].Imports {
 			switch imp {
 			case "os", "net", "net/http", "os/exec", "log", "log/slog", "math/rand", "math/rand/v2", "syscall":
