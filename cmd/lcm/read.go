@@ -97,16 +97,19 @@ func (a *app) showCmd() *cobra.Command {
 }
 
 func (a *app) expandCmd() *cobra.Command {
-	return &cobra.Command{
+	session := ""
+	cmd := &cobra.Command{
 		Use:     "expand ID",
 		Short:   "A summary back to its verbatim turns",
-		Example: "  lcm expand chat/n12\n  lcm expand 'chat/#12' --json",
+		Example: "  lcm expand chat/n12\n  lcm expand 'chat/#12' --json\n  lcm expand n12 --session chat",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			in := api.IDIn{Scope: a.scope(""), ID: args[0]}
+			in := api.IDIn{Scope: a.scope(session), ID: args[0]}
 			return a.printTurns("expand", false, func(cursor string) any { in.Cursor = cursor; return in })
 		},
 	}
+	cmd.Flags().StringVar(&session, "session", "", "the ID is one of this session's")
+	return cmd
 }
 
 // printTurns walks the pages of show or expand.
@@ -299,16 +302,17 @@ func printBeside(p printer, turns []api.Beside) {
 }
 
 func (a *app) describeCmd() *cobra.Command {
-	in := api.IDIn{}
+	in, session := api.IDIn{}, ""
 	cmd := &cobra.Command{
 		Use:   "describe ID",
 		Short: "What a node, file, entry or session holds, and what reading it costs",
 		Example: `  lcm describe chat
   lcm describe chat/n12
-  lcm describe chat/file:3fa9c1d2e4b5a697`,
+  lcm describe chat/file:3fa9c1d2e4b5a697
+  lcm describe session:e12                     a session whose name looks like an entry`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			in.Scope, in.ID = a.scope(""), args[0]
+			in.Scope, in.ID = a.scope(session), args[0]
 			out, err := call[api.DescribeOut](a, "describe", in)
 			if err != nil {
 				return err
@@ -321,6 +325,7 @@ func (a *app) describeCmd() *cobra.Command {
 			return p.flush()
 		},
 	}
+	cmd.Flags().StringVar(&session, "session", "", "the ID is one of this session's")
 	cmd.Flags().StringVar(&in.At, "at", "", "as of e12, @<seq> or an RFC 3339 time")
 	cmd.Flags().IntVar(&in.MaxTokens, "max-tokens", 0, "cut the text to this size")
 	return cmd

@@ -231,7 +231,7 @@ type GrepIn struct {
 }
 
 // IDIn names a node, file, entry or session: #12, n12, e12, file:<id>, with
-// SESSION/ in front where Session is empty.
+// SESSION/ in front where Session is empty; session:NAME is the session.
 type IDIn struct {
 	Scope
 	ID        string `json:"id"`

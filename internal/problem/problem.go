@@ -20,6 +20,7 @@ const (
 	Unauthorized Code = "unauthorized" // who are you
 	Forbidden    Code = "forbidden"    // not allowed
 	NotFound     Code = "not_found"
+	Method       Code = "method"      // the path is there, under another method
 	Conflict     Code = "conflict"    // the same id with other content
 	TooLarge     Code = "too_large"   // above a stated maximum
 	Stale        Code = "stale"       // the projection is behind its deadline
@@ -49,6 +50,7 @@ var table = map[Code]row{
 	Unauthorized: {http.StatusUnauthorized, ExitDenied, "send a bearer token"},
 	Forbidden:    {http.StatusForbidden, ExitDenied, "ask for a token with the scope that is named"},
 	NotFound:     {http.StatusNotFound, ExitNotFound, ""},
+	Method:       {http.StatusMethodNotAllowed, ExitUsage, ""},
 	Conflict:     {http.StatusConflict, ExitFailed, "an id names one turn for ever: send the changed turn under a new id"},
 	TooLarge:     {http.StatusRequestEntityTooLarge, ExitFailed, ""},
 	Stale:        {http.StatusServiceUnavailable, ExitDegraded, "the projection is catching up: retry, or see `lcm status`"},

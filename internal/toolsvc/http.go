@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -26,31 +27,51 @@ func (s *Service) Handler(log *slog.Logger, version string) (http.Handler, error
 }
 
 func (s *Service) handler(tools []Tool, log *slog.Logger, version string) (http.Handler, error) {
-	mux := http.NewServeMux()
 	spec, err := openAPI(tools, version)
 	if err != nil {
 		return nil, err
 	}
+	m := routes{http.NewServeMux()}
 	for _, t := range tools {
 		h := s.serve(t, log)
-		mux.HandleFunc("POST /v1/"+t.Name, h)
 		if t.Reads {
-			mux.HandleFunc("GET /v1/"+t.Name, h)
+			m.handle("/v1/"+t.Name, h, http.MethodGet, http.MethodPost)
+		} else {
+			m.handle("/v1/"+t.Name, h, http.MethodPost)
 		}
 	}
-	mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+	m.handle("/v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(spec)
-	})
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+	}, http.MethodGet)
+	m.handle("/livez", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Lcm-Epoch", s.d.Log.Epoch()) // who answers, for a command that looks for its owner
 		_, _ = fmt.Fprintln(w, "ok")
-	})
-	mux.HandleFunc("GET /readyz", s.ready)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	}, http.MethodGet)
+	m.handle("/readyz", s.ready, http.MethodGet)
+	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem.New(problem.NotFound, "there is no %s %s", r.Method, r.URL.Path).WithHint("GET /v1/openapi.json describes what there is"))
 	})
-	return loopbackOnly(mux), nil
+	return loopbackOnly(m), nil
+}
+
+// routes is a mux that says which methods a path has.
+type routes struct{ *http.ServeMux }
+
+// handle serves a path under some methods; any other is refused, with those
+// named. What answers GET answers HEAD.
+func (m routes) handle(path string, h http.HandlerFunc, methods ...string) {
+	for _, method := range methods {
+		m.HandleFunc(method+" "+path, h)
+	}
+	if slices.Contains(methods, http.MethodGet) {
+		methods = append(methods, http.MethodHead)
+	}
+	allow := strings.Join(methods, ", ")
+	m.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allow)
+		writeProblem(w, problem.New(problem.Method, "%s takes %s, not %s", path, allow, r.Method))
+	})
 }
 
 // loopbackOnly refuses what a browser page of another origin sends to this

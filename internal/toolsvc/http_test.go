@@ -330,3 +330,60 @@ func TestOpenAPIRequiresWhatToolsRequire(t *testing.T) {
 		}
 	}
 }
+
+func TestWrongMethod(t *testing.T) {
+	base := serveFakes(t, Deps{})
+	for _, tt := range []struct {
+		method, path, allow string
+	}{
+		{"GET", "/v1/append", "POST"},
+		{"DELETE", "/v1/grep", "GET, POST, HEAD"},
+		{"PUT", "/v1/condense", "POST"},
+		{"POST", "/v1/openapi.json", "GET, HEAD"},
+		{"POST", "/readyz", "GET, HEAD"},
+		{"OPTIONS", "/v1/context", "GET, POST, HEAD"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, base+tt.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if allow := resp.Header.Get("Allow"); resp.StatusCode != http.StatusMethodNotAllowed || allow != tt.allow {
+			t.Errorf("%s %s: HTTP %d, Allow %q, want 405, %q", tt.method, tt.path, resp.StatusCode, allow, tt.allow)
+		}
+		if ct := resp.Header.Get("Content-Type"); ct != "application/problem+json" {
+			t.Errorf("%s %s answers %s", tt.method, tt.path, ct)
+		}
+	}
+	if status, p := do(t, http.MethodGet, base+"/v1/nothing", ""); status != http.StatusNotFound || p.Code != problem.NotFound {
+		t.Errorf("an unknown path: HTTP %d %+v", status, p)
+	}
+}
+
+func TestSessionNamesThatLookLikeIDs(t *testing.T) {
+	for id, want := range map[string]struct {
+		session string
+		thing   thing
+	}{
+		"chat":              {"chat", thing{kind: "session"}},
+		"session:e12":       {"e12", thing{kind: "session"}},
+		"session:a/e12":     {"a/e12", thing{kind: "session"}},
+		"session:file:x":    {"file:x", thing{kind: "session"}},
+		"session:session:x": {"session:x", thing{kind: "session"}},
+		"session:":          {"session:", thing{kind: "session"}},
+		"a/e12":             {"a", thing{kind: "entry", n: 12}},
+		"a/e12/n3":          {"a/e12", thing{kind: "node", n: 3}},
+		"session:a/n3":      {"a/n3", thing{kind: "session"}},
+		"session:a/x/n3":    {"a/x/n3", thing{kind: "session"}},
+	} {
+		scope := api.Scope{}
+		got, err := parseID(&scope, id)
+		if err != nil || got != want.thing || scope.Session != want.session {
+			t.Errorf("%q is %+v of %q, %v; want %+v of %q", id, got, scope.Session, err, want.thing, want.session)
+		}
+	}
+}

@@ -16,6 +16,10 @@ type thing struct {
 	file string
 }
 
+// sessionPrefix makes an id a session's name, whatever the name looks like:
+// session:e12 is the session called e12.
+const sessionPrefix = "session:"
+
 // parseID reads #12, n12, e12 or file:<id>, with SESSION/ in front where the
 // call names no session. Without a session and without such an id it is a
 // session's name.
@@ -33,6 +37,10 @@ func parseID(scope *api.Scope, id string) (thing, error) {
 		}
 		return t, nil
 	}
+	if name, ok := strings.CutPrefix(id, sessionPrefix); ok && name != "" {
+		scope.Session = name
+		return thing{kind: "session"}, nil
+	}
 	if i := strings.LastIndexByte(id, '/'); i > 0 {
 		if t, ok := parseLocal(id[i+1:]); ok {
 			scope.Session = id[:i]
@@ -40,7 +48,7 @@ func parseID(scope *api.Scope, id string) (thing, error) {
 		}
 	}
 	if _, ok := parseLocal(id); ok {
-		return thing{}, problem.New(problem.Invalid, "%q names no session", id).WithHint("write SESSION/%s", strings.Replace(id, "#", "n", 1))
+		return thing{}, problem.New(problem.Invalid, "%q names no session", id).WithHint("write SESSION/%s, or %s%s for the session of that name", strings.Replace(id, "#", "n", 1), sessionPrefix, id)
 	}
 	scope.Session = id
 	return thing{kind: "session"}, nil
