@@ -3,6 +3,7 @@ package boltstore
 import (
 	"bytes"
 	"fmt"
+	"unsafe"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -32,7 +33,9 @@ func (t *Tx) cursor(bucket []byte) (c *bolt.Cursor, err error) {
 
 func (t *Tx) get(bucket, key []byte) (v []byte, err error) {
 	defer guard(&err)()
-	return t.tx.Bucket(bucket).Get(key), nil
+	v = t.tx.Bucket(bucket).Get(key)
+	t.inside(v)
+	return v, nil
 }
 
 func (t *Tx) put(bucket, key, value []byte) (err error) {
@@ -61,6 +64,8 @@ func (t *Tx) delete(bucket, key []byte) (err error) {
 func (t *Tx) last(bucket []byte) (k, v []byte, err error) {
 	defer guard(&err)()
 	k, v = t.tx.Bucket(bucket).Cursor().Last()
+	t.inside(k)
+	t.inside(v)
 	return k, v, nil
 }
 
@@ -70,13 +75,13 @@ func (t *Tx) scan(bucket, from []byte, visit func(k, v []byte) (bool, error)) er
 	if err != nil {
 		return err
 	}
-	k, v, err := step(func() ([]byte, []byte) { return c.Seek(from) })
+	k, v, err := t.step(func() ([]byte, []byte) { return c.Seek(from) })
 	for err == nil && k != nil {
 		var more bool
 		if more, err = visit(k, v); err != nil || !more {
 			return err
 		}
-		k, v, err = step(c.Next)
+		k, v, err = t.step(c.Next)
 	}
 	return err
 }
@@ -87,13 +92,13 @@ func (t *Tx) scanBack(bucket, below []byte, visit func(k, v []byte) (bool, error
 	if err != nil {
 		return err
 	}
-	k, v, err := step(func() ([]byte, []byte) { return before(c, below) })
+	k, v, err := t.step(func() ([]byte, []byte) { return before(c, below) })
 	for err == nil && k != nil {
 		var more bool
 		if more, err = visit(k, v); err != nil || !more {
 			return err
 		}
-		k, v, err = step(c.Prev)
+		k, v, err = t.step(c.Prev)
 	}
 	return err
 }
@@ -106,8 +111,41 @@ func before(c *bolt.Cursor, key []byte) ([]byte, []byte) {
 	return c.Prev()
 }
 
-func step(move func() ([]byte, []byte)) (k, v []byte, err error) {
+func (t *Tx) step(move func() ([]byte, []byte)) (k, v []byte, err error) {
 	defer guard(&err)()
 	k, v = move()
+	t.inside(k)
+	t.inside(v)
 	return k, v, nil
+}
+
+// inside checks that what a page says is a key or a value lies in the file: a
+// damaged length or place leads beyond it. What stands elsewhere is small, of a
+// bucket that bbolt keeps within another, or was written by this transaction.
+func (t *Tx) inside(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	end := t.data + t.size
+	in := at >= t.data && at < end
+	if in && uintptr(len(b)) > end-at || !in && len(b) > inlineBytes && !t.tx.Writable() {
+		panic("a row reaches beyond the file")
+	}
+	if !in {
+		touch(b)
+	}
+}
+
+// inlineBytes bounds a bucket within another: a quarter of the largest page.
+const inlineBytes = 16 << 10
+
+// touch reads a place of every page that b lies on, while a fault is caught.
+//
+//go:noinline
+func touch(b []byte) (sum byte) {
+	for i := 0; i < len(b); i += 4096 {
+		sum += b[i]
+	}
+	return sum + b[len(b)-1]
 }

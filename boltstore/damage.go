@@ -36,6 +36,7 @@ func guard(err *error) func() {
 // MoveAside renames a damaged file, so that nothing is lost, and returns its
 // new name: path.damaged-1, -2, …
 func MoveAside(path string) (string, error) {
+	dropSums(path)
 	for i := 1; ; i++ {
 		to := fmt.Sprintf("%s.damaged-%d", path, i)
 		if _, err := os.Lstat(to); err == nil {

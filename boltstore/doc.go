@@ -20,7 +20,10 @@
 // bbolt's own check does not notice a flipped byte in a value, so every row
 // carries a CRC-32 (IEEE, over key and value) that is verified on read. bbolt
 // panics on damaged pages; the package turns that into ErrDamaged, so that the
-// caller can move the file aside and rebuild it from the log.
+// caller can move the file aside and rebuild it from the log. A closed store has
+// the checksums of its whole file beside it, path.sum, and is compared with them
+// when it is opened (sums.go): what no row notices, a page number or a key on
+// the way to it, is noticed there.
 //
 // Commits are synchronous. The file never shrinks. The package may import the
 // pure packages, internal/api and internal/problem; never a service or another

@@ -47,6 +47,7 @@ func (f Files) freshPath() string { return f.Path + ".new" }
 
 // Fresh makes an empty store beside the one in use.
 func (f Files) Fresh() (api.Store, error) {
+	dropSums(f.freshPath())
 	if err := os.Remove(f.freshPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("fresh store: %w", err)
 	}
@@ -64,6 +65,7 @@ func (f Files) Promote(fresh api.Store) error {
 	if !ok || s.path != f.freshPath() {
 		return fmt.Errorf("promote: not a fresh store of %s", f.Path)
 	}
+	dropSums(f.Path)
 	if err := os.Rename(s.path, f.Path); err != nil {
 		return fmt.Errorf("promote store: %w", err)
 	}

@@ -52,8 +52,10 @@ type Options struct {
 
 // Store is an open file. It implements api.Store.
 type Store struct {
-	db   *bolt.DB
-	path string
+	db       *bolt.DB
+	path     string
+	readOnly bool
+	compared *comparison
 }
 
 // Open opens the store at path, making an empty one where there is none. A
@@ -68,7 +70,12 @@ func Open(path string, o Options) (*Store, error) {
 			return nil, fmt.Errorf("store %s: %w", path, err)
 		}
 	}
+	cmp := compare(path)
 	db, err := openBolt(path, o)
+	if worse := cmp.within(openWait); err == nil && worse != nil {
+		_ = db.Close()
+		return nil, worse
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, berrors.ErrTimeout):
@@ -78,9 +85,12 @@ func Open(path string, o Options) (*Store, error) {
 	default:
 		return nil, damaged("store %s: %v", path, err)
 	}
-	s := &Store{db: db, path: path}
+	s := &Store{db: db, path: path, readOnly: o.ReadOnly, compared: cmp}
+	if cmp.tx = lastTx(db); !o.ReadOnly {
+		dropSums(path) // from here on the file may change
+	}
 	if err := s.prepare(o.ReadOnly); err != nil {
-		_ = s.Close()
+		_ = db.Close()
 		return nil, err
 	}
 	return s, nil
@@ -183,6 +193,9 @@ func (s *Store) Update(fn func(api.StoreTx) error) error { return s.run(true, fn
 func (s *Store) View(fn func(api.StoreTx) error) error { return s.run(false, fn) }
 
 func (s *Store) run(write bool, fn func(api.StoreTx) error) error {
+	if err := s.intact(write); err != nil {
+		return err
+	}
 	tx, err := begin(s.db, write)
 	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
 		return problem.New(problem.Unavailable, "store %s is closed: %w", s.path, err)
@@ -201,6 +214,20 @@ func (s *Store) run(write bool, fn func(api.StoreTx) error) error {
 	return nil
 }
 
+// intact is what the comparison with the sums says; before a write it is
+// waited for: what is written blurs it.
+func (s *Store) intact(write bool) error {
+	if write {
+		return s.compared.wait()
+	}
+	select {
+	case <-s.compared.done:
+		return s.compared.err
+	default:
+		return nil
+	}
+}
+
 // Path of the file.
 func (s *Store) Path() string { return s.path }
 
@@ -213,5 +240,39 @@ func (s *Store) SizeBytes() int64 {
 	return info.Size()
 }
 
-// Close waits for transactions to end and closes the file.
-func (s *Store) Close() error { return s.db.Close() }
+// Close waits for transactions to end and closes the file. One that is damaged
+// is moved aside: it would be opened as if nothing were.
+func (s *Store) Close() error {
+	bad := s.compared.wait()
+	if bad == nil && !s.readOnly {
+		s.leaveSums()
+	}
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("store %s: %w", s.path, err)
+	}
+	if errors.Is(bad, ErrDamaged) && !s.readOnly {
+		if _, err := MoveAside(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaveSums writes the checksums of the file as it is now, between two
+// writers, while the lock on it is held.
+func (s *Store) leaveSums() {
+	tx, err := begin(s.db, true)
+	if err != nil { // closed already
+		return
+	}
+	defer func() { _ = rollback(tx) }()
+	now := s.compared.sums
+	if now == nil || tx.ID()-1 != s.compared.tx { // something was written
+		fresh, err := sumsOf(s.path)
+		if err != nil {
+			return
+		}
+		now = &fresh
+	}
+	now.write(s.path)
+}

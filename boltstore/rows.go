@@ -83,7 +83,7 @@ func (r *Rows) Floor(kind session.RowKind, key []byte) (k, v []byte, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	k, v, err = step(func() ([]byte, []byte) {
+	k, v, err = r.t.step(func() ([]byte, []byte) {
 		if k, v := c.Seek(want); k != nil && bytes.Equal(k, want) {
 			return k, v
 		} else if k == nil {

@@ -242,6 +242,13 @@ func poke(t testing.TB, path, bucket string, key, value []byte) {
 	must(t, err)
 	must(t, db.Update(func(tx *bolt.Tx) error { return tx.Bucket([]byte(bucket)).Put(key, value) }))
 	must(t, db.Close())
+	crash(t, path)
+}
+
+// crash leaves a closed store as one whose process was killed: without sums.
+func crash(t testing.TB, path string) {
+	t.Helper()
+	must(t, os.Remove(path+".sum"))
 }
 
 func TestFlippedByteInARow(t *testing.T) {
@@ -251,6 +258,7 @@ func TestFlippedByteInARow(t *testing.T) {
 	i := strings.LastIndex(string(raw), "entry 7 of acme/bob")
 	raw[i] ^= 1
 	must(t, os.WriteFile(path, raw, 0o600))
+	crash(t, path)
 	s := open(t, path)
 	must(t, s.View(func(tx api.StoreTx) error {
 		r, err := tx.Rows(bob)
@@ -295,24 +303,31 @@ func TestDamagedFiles(t *testing.T) {
 		"all ones":         func(b []byte) []byte { fillOnes(b[2*page:]); return b },
 	}
 	for name, do := range damage {
-		t.Run(name, func(t *testing.T) {
-			path := filled(t)
-			raw, err := os.ReadFile(path)
-			must(t, err)
-			must(t, os.WriteFile(path, do(raw), 0o600))
-			err = readAll(path)
-			if !errors.Is(err, boltstore.ErrDamaged) {
-				t.Fatalf("reading all = %v", err)
-			}
-			moved, err := boltstore.MoveAside(path)
-			must(t, err)
-			if _, err := os.Stat(moved); err != nil {
-				t.Error(err)
-			}
-			s := open(t, path)
-			must(t, s.Update(func(tx api.StoreTx) error { return fill(tx, []events.Ref{alice}, "E") }))
-		})
+		for _, crashed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/crashed %v", name, crashed), func(t *testing.T) { damagedFile(t, do, crashed) })
+		}
 	}
+}
+
+func damagedFile(t *testing.T, do func([]byte) []byte, crashed bool) {
+	path := filled(t)
+	raw, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, do(raw), 0o600))
+	if crashed {
+		crash(t, path)
+	}
+	err = readAll(path)
+	if !errors.Is(err, boltstore.ErrDamaged) {
+		t.Fatalf("reading all = %v", err)
+	}
+	moved, err := boltstore.MoveAside(path)
+	must(t, err)
+	if _, err := os.Stat(moved); err != nil {
+		t.Error(err)
+	}
+	s := open(t, path)
+	must(t, s.Update(func(tx api.StoreTx) error { return fill(tx, []events.Ref{alice}, "E") }))
 }
 
 func fillOnes(b []byte) {

@@ -15,7 +15,10 @@ import (
 
 // Tx is a transaction. It implements api.StoreTx.
 type Tx struct {
-	tx       *bolt.Tx
+	tx *bolt.Tx
+	// data and size of the memory map, as far as the file uses it.
+	data, size uintptr
+
 	ordinals map[events.Ref]uint64
 	refs     map[uint64]events.Ref
 	open     map[events.Ref]*Rows
@@ -24,7 +27,7 @@ type Tx struct {
 var _ api.StoreTx = (*Tx)(nil)
 
 func newTx(tx *bolt.Tx) *Tx {
-	return &Tx{tx: tx, ordinals: map[events.Ref]uint64{}, refs: map[uint64]events.Ref{}, open: map[events.Ref]*Rows{}}
+	return &Tx{tx: tx, data: tx.DB().Info().Data, size: uintptr(tx.Size()), ordinals: map[events.Ref]uint64{}, refs: map[uint64]events.Ref{}, open: map[events.Ref]*Rows{}}
 }
 
 func num(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

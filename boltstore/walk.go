@@ -40,12 +40,12 @@ func (r *Rows) next(kind session.RowKind, key, full []byte) (v []byte, used bool
 	}
 	var k []byte
 	if w.c != nil {
-		k, v, err = step(w.c.Next)
+		k, v, err = r.t.step(w.c.Next)
 	} else {
 		if w.c, err = r.t.cursor(bucketRows); err != nil {
 			return nil, true, err
 		}
-		k, v, err = step(func() ([]byte, []byte) { return w.c.Seek(full) })
+		k, v, err = r.t.step(func() ([]byte, []byte) { return w.c.Seek(full) })
 	}
 	if err != nil || !bytes.Equal(k, full) {
 		w.at = 0 // no such row: the cursor stands on another

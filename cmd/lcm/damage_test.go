@@ -31,6 +31,21 @@ func soak(short, long int) int {
 	return short
 }
 
+// cycles of a random test: LCM_CYCLES chooses, so that a soak can be done in
+// pieces, each with a seed of its own.
+func cycles(t *testing.T, short, long int) int {
+	t.Helper()
+	s := os.Getenv("LCM_CYCLES")
+	if s == "" {
+		return soak(short, long)
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("LCM_CYCLES is %q", s)
+	}
+	return n
+}
+
 // seedOf a random test: the same cases every time, other ones in a soak.
 // LCM_SEED chooses.
 func seedOf(t *testing.T) uint64 {
@@ -108,19 +123,17 @@ var targets = []target{
 func TestDamage(t *testing.T) {
 	base := filledForDamage(t)
 	seed := seedOf(t)
-	cases := soak(10, 210)
 	outcomes := map[string]int{}
-	for i := range cases {
-		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+	for i := range cycles(t, 10, 210) {
 		c := targets[i%len(targets)]
-		data := copyTree(t, base.dir)
-		what := spoil(t, rng, c, data)
 		t.Run(fmt.Sprintf("%d/%s", i, c.name), func(t *testing.T) {
+			data := copyTree(t, base.dir)
+			defer remove(t, data)
+			what := spoil(t, rand.New(rand.NewPCG(seed, uint64(i))), c, data)
 			fmt.Fprintf(os.Stderr, "damage seed %d case %d: %s\n", seed, i, what) // survives a panic
 			d := &damagedStore{t: t, base: base, data: data, what: what, c: c}
 			outcomes[c.name+": "+d.run()]++
 		})
-		remove(t, data)
 	}
 	for _, k := range slices.Sorted(mapKeys(outcomes)) {
 		t.Logf("%-50s %d", k, outcomes[k])

@@ -33,7 +33,7 @@ import (
 // client has seen is there afterwards, once; the chains are whole, and the
 // projections are what a rebuild makes.
 func TestKillUnderLoad(t *testing.T) {
-	kills := soak(10, 200)
+	kills := cycles(t, 10, 200)
 	data := t.TempDir()
 	acked := &ledger{seen: map[string]map[string]string{}, counts: make([]int, kills)}
 	rng := rand.New(rand.NewPCG(seedOf(t), 1))

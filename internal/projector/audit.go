@@ -15,7 +15,7 @@ import (
 func (d *doctor) sessions(ctx context.Context) {
 	var faults, unowned []string
 	marked := map[events.Ref]bool{}
-	err := d.s.view(func(tx api.StoreTx) error {
+	err := d.s.look(func(tx api.StoreTx) error {
 		refs, err := tx.Hot()
 		for _, ref := range refs {
 			marked[ref] = true
@@ -27,7 +27,7 @@ func (d *doctor) sessions(ctx context.Context) {
 	n := 0
 	for ctx.Err() == nil {
 		var refs []events.Ref
-		err := d.s.view(func(tx api.StoreTx) (err error) {
+		err := d.s.look(func(tx api.StoreTx) (err error) {
 			refs, after, err = tx.EachSession(after, auditPage)
 			return err
 		})
@@ -61,7 +61,7 @@ func (d *doctor) sessions(ctx context.Context) {
 // check began: what differs is looked at again, the session may have moved.
 func (d *doctor) owned(ref events.Ref, marked bool) []string {
 	var fault []string
-	err := d.s.view(func(tx api.StoreTx) error {
+	err := d.s.look(func(tx api.StoreTx) error {
 		rows, err := tx.Rows(ref)
 		if err != nil {
 			return err
@@ -85,7 +85,7 @@ func (d *doctor) session(ref events.Ref) []string {
 	var faults []string
 	var head session.Head
 	step := func(check func(session.Reader) ([]string, error)) bool {
-		err := d.s.view(func(tx api.StoreTx) error {
+		err := d.s.look(func(tx api.StoreTx) error {
 			rows, err := tx.Rows(ref)
 			if err != nil {
 				return err

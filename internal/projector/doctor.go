@@ -103,7 +103,7 @@ func (d *doctor) run(ctx context.Context) {
 // log compares the store's position with the log, as on opening.
 func (d *doctor) log(ctx context.Context) {
 	var a applier
-	err := d.s.view(func(tx api.StoreTx) (err error) {
+	err := d.s.look(func(tx api.StoreTx) (err error) {
 		a.at, err = tx.Checkpoint()
 		return err
 	})
@@ -144,7 +144,7 @@ func (d *doctor) checksums(ctx context.Context) {
 	var after []byte
 	pages := 0
 	for ctx.Err() == nil {
-		err := d.s.view(func(tx api.StoreTx) error {
+		err := d.s.look(func(tx api.StoreTx) error {
 			next, bad, err := tx.VerifyRows(after, auditPage)
 			for _, b := range bad {
 				faults = append(faults, b+" fails its checksum")
@@ -204,7 +204,7 @@ func (d *doctor) index(ctx context.Context) {
 func (d *doctor) rejected() {
 	var list []api.RejectedEvent
 	var c api.Counts
-	err := d.s.view(func(tx api.StoreTx) (err error) {
+	err := d.s.look(func(tx api.StoreTx) (err error) {
 		if c, err = tx.Counts(); err != nil {
 			return err
 		}

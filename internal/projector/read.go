@@ -11,13 +11,20 @@ import (
 	"lcm/session"
 )
 
-// view runs fn on one state of the rows. Missing rows are damage.
+// view runs fn on one state of the rows. Damage to them, a missing row
+// included, is mended in the background; the read that met it fails.
 func (s *Service) view(fn func(api.StoreTx) error) error {
-	err := s.use(func(store api.Store, _ api.Index) error { return store.View(fn) })
-	if errors.Is(err, session.ErrNoRow) {
-		return problem.New(problem.Damaged, "%w", err).WithHint("run `lcm rebuild --store`")
+	err := s.look(fn)
+	if damage(err) {
+		s.suspect(err)
+		return problem.New(problem.Damaged, "%w", err).WithHint("the rows are being made anew from the log: retry in a moment")
 	}
 	return err
+}
+
+// look is view for who judges damage himself.
+func (s *Service) look(fn func(api.StoreTx) error) error {
+	return s.use(func(store api.Store, _ api.Index) error { return store.View(fn) })
 }
 
 // at is the position a transaction sees.

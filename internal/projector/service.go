@@ -25,6 +25,8 @@ type Service struct {
 	opened chan struct{} // closed when the stores are open
 	ended  chan struct{} // closed when Run has returned
 	swaps  chan swap
+	// suspects holds one: damage that a read met.
+	suspects chan error
 
 	// mu guards the stores: held for reading while one of them is used, for
 	// writing while one is replaced.
@@ -62,7 +64,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return &Service{
 		cfg: cfg, deps: deps, log: deps.Logger,
 		decoder: newDecoder(deps.Log.Partitions(), cfg.Partitions, cfg.Workers),
-		opened:  make(chan struct{}), ended: make(chan struct{}), swaps: make(chan swap),
+		opened:  make(chan struct{}), ended: make(chan struct{}), swaps: make(chan swap), suspects: make(chan error, 1),
 		applied: newWatermark(0), indexed: newWatermark(0),
 	}, nil
 }
@@ -83,6 +85,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.indexLoop(gctx) })
 	g.Go(func() error { return s.dispatchLoop(gctx) })
 	g.Go(func() error { return s.witnessLoop(gctx) })
+	g.Go(func() error { return s.mendLoop(gctx) })
 	err = g.Wait()
 	if ctx.Err() != nil {
 		return nil
