@@ -71,6 +71,9 @@ const (
 type Request struct {
 	// Tenant whose spending this is; "" is nobody's.
 	Tenant string
+	// Continues: it finishes what was begun and paid for in part, so that a
+	// spending limit lets it through.
+	Continues bool
 	// Model as the provider names it; "" = the configured one.
 	Model    string
 	System   string
@@ -187,6 +190,9 @@ var (
 	// ErrUnavailable: the provider is down, overloaded, out of reach, or its
 	// quota is used up. The same request may succeed later.
 	ErrUnavailable = errors.New("model unavailable")
+	// ErrSpent: the tenant has used up what it may spend for now. It is an
+	// ErrUnavailable.
+	ErrSpent = fmt.Errorf("%w: spending limit reached", ErrUnavailable)
 	// ErrRefused: key, permission, model or URL is wrong: an operator must act.
 	ErrRefused = errors.New("model refused the caller")
 	// ErrTooLong: the input does not fit the model.

@@ -23,8 +23,10 @@ const (
 	// allowance for reasoning, beside the text: level 2 keeps it, so that a
 	// reasoning model does not answer nothing.
 	reasoningAllowance = 1_500
-	// minInput: an input that is still too long at this size is not sent again.
+	// minInput: an input that is still too long at this size is not split.
 	minInput = 500
+	// maxAsked bounds the requests of one climb, however a model counts.
+	maxAsked = 64
 )
 
 // ErrNotBetter: a repair ended on level 3 again; nothing is stored.
@@ -34,6 +36,7 @@ var ErrNotBetter = errors.New("the repair is no better than what it would replac
 // safe for concurrent use if its Summarizer is.
 type Ladder struct {
 	Summarizer Summarizer
+	Tenant     string // whose spending it is
 }
 
 // Leaf makes the node of a leaf job from the lines of its entries. blocking:
@@ -86,7 +89,9 @@ type climb struct {
 	l        Ladder
 	node     *events.NodeCommitted
 	lines    []Line
-	input    int // tokens of lines
+	shown    []Line // what is asked about: lines, or summaries of parts of them
+	input    int    // tokens of lines
+	asked    int    // requests
 	blocking bool
 	down     bool // the provider is out of reach: go to level 3
 }
@@ -101,7 +106,7 @@ const (
 )
 
 func (l Ladder) fill(ctx context.Context, n *events.NodeCommitted, lines []Line, blocking bool) error {
-	c := &climb{l: l, node: n, lines: lines, input: linesTokens(lines), blocking: blocking}
+	c := &climb{l: l, node: n, lines: lines, shown: lines, input: linesTokens(lines), blocking: blocking}
 	n.PromptVersion = PromptVersion
 	first, v1, err := c.try(ctx, 1)
 	if err != nil {
@@ -140,11 +145,12 @@ func (l Ladder) fill(ctx context.Context, n *events.NodeCommitted, lines []Line,
 // nothing stored.
 func (c *climb) try(ctx context.Context, level int) (events.Tier, verdict, error) {
 	for !c.down {
-		r, err := c.l.Summarizer.Summarize(ctx, c.request(level))
+		r, shown, err := c.ask(ctx, level, c.shown)
 		switch {
 		case ctx.Err() != nil:
 			return events.Tier{}, refused, ctx.Err()
 		case err == nil:
+			c.shown = shown
 			t, v := c.judge(r, level)
 			if v == accepted {
 				c.node.Model = r.Model
@@ -153,10 +159,7 @@ func (c *climb) try(ctx context.Context, level int) (events.Tier, verdict, error
 		case errors.Is(err, ErrRefused):
 			return events.Tier{}, refused, err
 		case errors.Is(err, ErrTooLong):
-			if c.input <= minInput {
-				return events.Tier{}, refused, nil
-			}
-			c.halve()
+			return events.Tier{}, refused, nil
 		case c.blocking:
 			c.down = true
 		case errors.Is(err, ErrUnavailable):
@@ -168,16 +171,47 @@ func (c *climb) try(ctx context.Context, level int) (events.Tier, verdict, error
 	return events.Tier{}, refused, nil
 }
 
-// halve shows the summariser half as much as before.
-func (c *climb) halve() {
-	half := c.input / 2
-	c.lines = clipLines(c.lines, half)
-	c.input = min(linesTokens(c.lines), half)
+// ask asks for a summary of lines. What is too long for the model is split: its
+// halves are summarised, and then their summaries. It answers also with the
+// lines that were summarised in the end.
+func (c *climb) ask(ctx context.Context, level int, lines []Line) (Response, []Line, error) {
+	r, err := c.l.Summarizer.Summarize(ctx, c.request(level, lines))
+	c.asked++
+	if !errors.Is(err, ErrTooLong) || linesTokens(lines) <= minInput || c.asked >= maxAsked {
+		return r, lines, err
+	}
+	var parts []Line
+	for _, half := range halves(lines) {
+		r, _, err := c.ask(ctx, level, half)
+		if err != nil {
+			return r, lines, err
+		}
+		parts = append(parts, partLines(half, r)...)
+	}
+	return c.ask(ctx, level, parts)
 }
 
-func (c *climb) request(level int) Request {
+// partLines stand for a part of a record: its summary as one line, or, where
+// that is none, its head and tail. They are smaller than the part.
+func partLines(part []Line, r Response) []Line {
+	size := linesTokens(part)
+	first, last := part[0], part[len(part)-1]
+	l := Line{Ref: first.Ref, Role: RoleSummary, Time: first.Time, Text: cleaned(r.Text)}
+	if last.Ref != first.Ref {
+		l.Ref += ".." + last.Ref
+	}
+	if !isSummary(r, l.Text) || lineTokens(l) >= size {
+		return clipLines(part, size/4)
+	}
+	return []Line{l}
+}
+
+func (c *climb) request(level int, lines []Line) Request {
 	b := c.node.Bounds
-	r := Request{Depth: c.node.Depth, Level: level, Target: b.Target, Limit: b.HardCap + reasoningAllowance, Lines: c.lines}
+	r := Request{
+		Tenant: c.l.Tenant, Continues: c.asked > 0,
+		Depth: c.node.Depth, Level: level, Target: b.Target, Limit: b.HardCap + reasoningAllowance, Lines: lines,
+	}
 	if level == 2 {
 		r.Target = max(b.Target/2, 1)
 	}
@@ -185,11 +219,16 @@ func (c *climb) request(level int) Request {
 	return r
 }
 
+// isSummary tells a text, cleaned, from what is none.
+func isSummary(r Response, text string) bool {
+	return text != "" && r.Stop == StopEnd && !errorBody(text)
+}
+
 // judge cleans an answer and decides whether it is a summary. Sizes are the
 // engine's own counts.
 func (c *climb) judge(r Response, level int) (events.Tier, verdict) {
 	text := cleaned(r.Text)
-	if text == "" || r.Stop != StopEnd || errorBody(text) {
+	if !isSummary(r, text) {
 		return events.Tier{}, refused
 	}
 	t := events.Tier{Text: text, Tokens: tokens.Count(text), Level: level}

@@ -351,3 +351,68 @@ func TestLinesOf(t *testing.T) {
 }
 
 const promptHash = "6375d16f7bcad015"
+
+// What is too long for the model is split, not cut: the model has seen every
+// word in the end, and the summary is of the summaries.
+func TestTooLongIsSplit(t *testing.T) {
+	numbered := func(first, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "w%d ", first+i)
+		}
+		return b.String()
+	}
+	many := someLines(0)
+	for i := range many {
+		many[i].Text = numbered(1000*i, 250)
+	}
+	for name, lines := range map[string][]Line{"many": many, "one": {{Ref: "e1", Role: "user", Text: numbered(0, 2000)}}} {
+		seen := map[string]bool{}
+		var merged []Line
+		l := Ladder{Summarizer: summarizerFunc(func(_ context.Context, r Request) (Response, error) {
+			if n := linesTokens(r.Lines); n > 900 {
+				return Response{}, fmt.Errorf("%d tokens: %w", n, ErrTooLong)
+			}
+			for _, line := range r.Lines {
+				for _, w := range strings.Fields(line.Text) {
+					seen[w] = true
+				}
+			}
+			merged = r.Lines
+			return Response{Text: fmt.Sprintf("summary of %s to %s", r.Lines[0].Ref, r.Lines[len(r.Lines)-1].Ref), Stop: StopEnd, Model: "m"}, nil
+		})}
+		n, err := l.Leaf(context.Background(), leafJob(200), lines, false)
+		if err != nil || n.Primary.Level != 1 {
+			t.Fatalf("%s: %+v, %v", name, n, err)
+		}
+		checkNode(t, n)
+		for _, line := range lines {
+			for _, w := range strings.Fields(line.Text) {
+				if !seen[w] {
+					t.Fatalf("%s: %q was not seen", name, w)
+				}
+			}
+		}
+		if merged[0].Role != RoleSummary || len(merged) != 2 {
+			t.Errorf("%s: the last request is not over the halves: %+v", name, merged)
+		}
+	}
+}
+
+// A half of which the model makes nothing is shown to it from both ends.
+func TestPartWithoutSummary(t *testing.T) {
+	l := Ladder{Summarizer: summarizerFunc(func(_ context.Context, r Request) (Response, error) {
+		if n := linesTokens(r.Lines); n > 900 {
+			return Response{}, ErrTooLong
+		}
+		if r.Lines[0].Role == RoleSummary && len(r.Lines) > 1 {
+			return Response{Text: "done", Stop: StopEnd, Model: "m"}, nil
+		}
+		return Response{Text: "half a sen", Stop: StopLength, Model: "m"}, nil
+	})}
+	n, err := l.Leaf(context.Background(), leafJob(200), someLines(3000), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkNode(t, n)
+}

@@ -76,6 +76,27 @@ func linesTokens(lines []Line) int {
 
 func lineTokens(l Line) int { return lineOverhead + tokens.Count(l.Text) }
 
+// halves divides lines into two parts of about the same size; a single line is
+// cut in its text.
+func halves(lines []Line) [2][]Line {
+	if len(lines) == 1 {
+		l := lines[0]
+		head := tokens.Head(l.Text, tokens.Count(l.Text)/2)
+		if i := strings.LastIndexAny(head, " \n") + 1; i > len(head)/2 {
+			head = head[:i] // between words
+		}
+		a, b := l, l
+		a.Text, b.Text = head, l.Text[len(head):]
+		return [2][]Line{{a}, {b}}
+	}
+	half, n, i := linesTokens(lines)/2, 0, 0
+	for i < len(lines)-1 && (i == 0 || n+lineTokens(lines[i])/2 < half) {
+		n += lineTokens(lines[i])
+		i++
+	}
+	return [2][]Line{lines[:i], lines[i:]}
+}
+
 // turnLines are the lines of a turn, without reference and time.
 func turnLines(t *events.TurnAppended, names map[string]string) []Line {
 	own := Line{Role: string(t.Role), Sender: t.Sender, Injected: t.Injected}

@@ -21,11 +21,15 @@ type Line struct {
 
 // Request asks for one summary.
 type Request struct {
-	Depth  int // 0 = from turns, 1 and up = from summaries
-	Level  int // 1 = preserve details, 2 = bullets
-	Target int // tokens the text should have
-	Limit  int // output tokens allowed
-	Lines  []Line
+	Tenant string // whose spending it is
+	// Continues: a node whose making was begun is finished; no spending limit
+	// stops that.
+	Continues bool
+	Depth     int // 0 = from turns, 1 and up = from summaries
+	Level     int // 1 = preserve details, 2 = bullets
+	Target    int // tokens the text should have
+	Limit     int // output tokens allowed
+	Lines     []Line
 	// System and User are the rendered prompt, for summarisers that are models.
 	System, User string
 }

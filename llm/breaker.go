@@ -21,11 +21,20 @@ type breaker struct {
 	mu       sync.Mutex
 	outages  int       // in a row
 	openings int       // in a row
+	total    uint64    // openings ever
 	cause    cause     // of the last opening; "" = closed
 	err      error     // the answer that opened it
 	until    time.Time // when a probe may go out
 	probing  bool
 	paused   time.Time // overload: no call before this
+}
+
+// admission of one call. It is settled or released, once.
+type admission struct {
+	probe bool
+	// opened is how often the breaker had opened before: the verdict of a call
+	// that went out before the last opening says nothing about what is now.
+	opened uint64
 }
 
 // maxDoublings bounds the cool-down to about ten times its first length.
@@ -34,43 +43,54 @@ const maxDoublings = 3
 // admit says whether a call may go out: now, after a pause, or not at all
 // because of the error that opened the breaker. A call that is admitted with
 // no pause must be settled or released.
-func (b *breaker) admit(now time.Time) (pause time.Duration, err error) {
+func (b *breaker) admit(now time.Time) (a admission, pause time.Duration, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.cause != "" && (b.probing || now.Before(b.until)) {
-		return 0, b.err
+		return a, 0, b.err
 	}
 	if d := b.paused.Sub(now); d > 0 {
-		return d, nil
+		return a, d, nil
 	}
 	b.probing = b.cause != ""
-	return 0, nil
+	return admission{probe: b.probing, opened: b.total}, 0, nil
 }
 
 // release gives back an admission whose call brought no verdict: the caller's
 // context ended.
-func (b *breaker) release() {
+func (b *breaker) release(a admission) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.probing = false
+	b.endProbe(a)
+}
+
+// endProbe lets the next call probe, if this one was the probe.
+func (b *breaker) endProbe(a admission) {
+	if a.probe && a.opened == b.total {
+		b.probing = false
+	}
 }
 
 // settle takes the verdict of a call, nil = success.
-func (b *breaker) settle(f *fault, now time.Time) {
+func (b *breaker) settle(a admission, f *fault, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if f == nil || f.cause == causeRequest {
-		b.outages, b.openings, b.cause, b.err, b.probing = 0, 0, "", nil, false
-		return
-	}
-	switch f.cause {
-	case causeOverload:
-		b.probing, b.outages = false, 0
+	if f != nil && f.cause == causeOverload {
 		if at := now.Add(f.after); f.after > 0 && at.After(b.paused) {
 			b.paused = at
 		}
-	case causeOutage:
-		if b.outages++; b.outages >= b.limit || b.probing {
+	}
+	if a.opened != b.total {
+		return
+	}
+	b.endProbe(a)
+	switch {
+	case f == nil || f.cause == causeRequest:
+		b.outages, b.openings, b.cause, b.err = 0, 0, "", nil
+	case f.cause == causeOverload:
+		b.outages = 0
+	case f.cause == causeOutage:
+		if b.outages++; b.outages >= b.limit || a.probe {
 			b.open(f, now)
 		}
 	default:
@@ -78,22 +98,18 @@ func (b *breaker) settle(f *fault, now time.Time) {
 	}
 }
 
-// open starts a cool-down. Verdicts of calls that went out before the last
-// opening do not prolong it.
+// open starts a cool-down.
 func (b *breaker) open(f *fault, now time.Time) {
-	probe := b.probing
-	b.probing = false
-	if b.cause != "" && !probe {
-		return
-	}
 	d := b.cooldown << min(b.openings, maxDoublings)
 	b.openings++
+	b.total++
 	b.outages, b.cause, b.err, b.until = 0, f.cause, f.err, now.Add(max(d, f.after))
 }
 
-// state names the cause the breaker is open for, "" = closed.
-func (b *breaker) state() cause {
+// state names the cause the breaker is open for, "" = closed, and when a probe
+// may go out.
+func (b *breaker) state() (cause, time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.cause
+	return b.cause, b.until
 }

@@ -26,17 +26,18 @@ import (
 type Client struct {
 	cfg     Config
 	key     secret
-	api     api
+	dialect dialect
 	where   string // family and host, for errors
 	http    *http.Client
 	limit   *rate.Limiter
 	breaker *breaker
 	rand    func() float64
 	onCall  func(Call)
+	tally   tally
 }
 
-// api is what differs between the families.
-type api interface {
+// dialect is what differs between the families.
+type dialect interface {
 	path() string
 	header(h http.Header, key secret)
 	body(c Config, r chat.Request, limit int) map[string]any
@@ -68,9 +69,9 @@ func New(cfg Config, d Deps) (*Client, error) {
 		breaker: &breaker{limit: cfg.BreakerFailures, cooldown: cfg.BreakerCooldown},
 		rand:    d.Rand, onCall: d.OnCall,
 	}
-	c.api = openAI{}
+	c.dialect = openAI{}
 	if cfg.Family == Anthropic {
-		c.api = anthropic{}
+		c.dialect = anthropic{}
 	}
 	if cfg.RequestsPerSecond > 0 {
 		c.limit.SetLimit(rate.Limit(cfg.RequestsPerSecond))
@@ -96,9 +97,6 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// BreakerOpen names the cause for which calls fail at once; "" = none.
-func (c *Client) BreakerOpen() string { return string(c.breaker.state()) }
-
 // Chat asks for the next message of a conversation. It returns ctx's error when
 // ctx ends, and otherwise one of chat's.
 func (c *Client) Chat(ctx context.Context, r chat.Request) (chat.Response, error) {
@@ -111,15 +109,17 @@ func (c *Client) Chat(ctx context.Context, r chat.Request) (chat.Response, error
 		return chat.Response{}, err
 	}
 	for attempt := 1; ; attempt++ {
-		if err := c.admit(ctx); err != nil {
+		pass, err := c.admit(ctx)
+		if err != nil {
 			return chat.Response{}, err
 		}
 		a, f := c.attempt(ctx, r.Model, body)
 		if ctx.Err() != nil && f != nil {
-			c.breaker.release()
+			c.breaker.release(pass)
 			return chat.Response{}, ctx.Err()
 		}
-		c.breaker.settle(f, time.Now())
+		c.breaker.settle(pass, f, time.Now())
+		c.tally.verdict(f, time.Now())
 		if f == nil {
 			a.Model = readable(a.Model, r.Model)
 			return a, nil
@@ -134,37 +134,37 @@ func (c *Client) Chat(ctx context.Context, r chat.Request) (chat.Response, error
 }
 
 // admit waits until the breaker and the limiter let a call out.
-func (c *Client) admit(ctx context.Context) error {
-	if err := c.passBreaker(ctx); err != nil {
-		return err
+func (c *Client) admit(ctx context.Context) (admission, error) {
+	pass, err := c.passBreaker(ctx)
+	if err != nil {
+		return pass, err
 	}
-	err := c.limit.Wait(ctx)
-	if err == nil {
-		return nil
+	if err = c.limit.Wait(ctx); err == nil {
+		return pass, nil
 	}
-	c.breaker.release()
+	c.breaker.release(pass)
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return pass, ctx.Err()
 	}
-	return fmt.Errorf("%w: the rate limit of %v requests a second leaves no room before the deadline", chat.ErrUnavailable, c.cfg.RequestsPerSecond)
+	return pass, fmt.Errorf("%w: the rate limit of %v requests a second leaves no room before the deadline", chat.ErrUnavailable, c.cfg.RequestsPerSecond)
 }
 
-func (c *Client) passBreaker(ctx context.Context) error {
+func (c *Client) passBreaker(ctx context.Context) (admission, error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return err
+			return admission{}, err
 		}
-		d, err := c.breaker.admit(time.Now())
+		pass, d, err := c.breaker.admit(time.Now())
 		switch {
 		case err != nil:
-			return fmt.Errorf("not called again yet: %w", err)
+			return pass, fmt.Errorf("not called again yet: %w", err)
 		case d == 0:
-			return nil
+			return pass, nil
 		case d > c.cfg.MaxWait:
-			return fmt.Errorf("%w: %s asked for a pause of %s", chat.ErrUnavailable, c.where, d.Round(time.Second))
+			return pass, fmt.Errorf("%w: %s asked for a pause of %s", chat.ErrUnavailable, c.where, d.Round(time.Second))
 		}
 		if err := sleep(ctx, d+c.jitter(d/8)); err != nil {
-			return err
+			return pass, err
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (c *Client) encode(r chat.Request) ([]byte, error) {
 	if m == nil {
 		m = map[string]any{}
 	}
-	maps.Copy(m, c.api.body(c.cfg, r, limit+c.cfg.ReasoningTokens))
+	maps.Copy(m, c.dialect.body(c.cfg, r, limit+c.cfg.ReasoningTokens))
 	m["model"], m["stream"] = r.Model, false
 	if t := cmp.Or(r.Temperature, c.cfg.Temperature); t != nil {
 		m["temperature"] = *t
@@ -226,6 +226,7 @@ func (c *Client) attempt(ctx context.Context, model string, body []byte) (chat.R
 	start := time.Now()
 	a, f := c.exchange(ctx, body, &call)
 	call.Duration, call.InputTokens, call.OutputTokens = time.Since(start), a.Usage.Input, a.Usage.Output
+	c.tally.call(call)
 	c.onCall(call)
 	return a, f
 }
@@ -233,13 +234,13 @@ func (c *Client) attempt(ctx context.Context, model string, body []byte) (chat.R
 func (c *Client) exchange(ctx context.Context, body []byte, call *Call) (chat.Response, *fault) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.cfg.BaseURL+c.api.path(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.cfg.BaseURL+c.dialect.path(), bytes.NewReader(body))
 	if err != nil {
 		return chat.Response{}, c.linkFault(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	c.api.header(req.Header, c.key)
+	c.dialect.header(req.Header, c.key)
 	res, err := c.http.Do(req)
 	if err != nil {
 		return chat.Response{}, c.linkFault(err)
@@ -265,7 +266,7 @@ func (c *Client) read(data []byte) (chat.Response, *fault) {
 	if f := c.embeddedFault(data); f != nil {
 		return chat.Response{}, f
 	}
-	a, ok := c.api.read(data)
+	a, ok := c.dialect.read(data)
 	if !ok {
 		return chat.Response{}, c.answerFault("the answer is not one of this API (%d bytes): is the family right?", len(data))
 	}

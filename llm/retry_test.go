@@ -141,8 +141,8 @@ func TestBreakerOpensOnOutage(t *testing.T) {
 			}
 		}
 		s.expect(t, 0, 0, 0)
-		if c.BreakerOpen() != "outage" {
-			t.Errorf("breaker open for %q", c.BreakerOpen())
+		if c.State().Breaker != "outage" {
+			t.Errorf("breaker open for %q", c.State().Breaker)
 		}
 		time.Sleep(31 * time.Second)
 		call() // the probe fails: the cool-down doubles
@@ -152,8 +152,8 @@ func TestBreakerOpensOnOutage(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		call() // the second probe fails: two minutes
 		time.Sleep(2 * time.Minute)
-		if err := errors.Join(call(), call()); err != nil || c.BreakerOpen() != "" {
-			t.Errorf("%v, breaker open for %q", err, c.BreakerOpen())
+		if err := errors.Join(call(), call()); err != nil || c.State().Breaker != "" {
+			t.Errorf("%v, breaker open for %q", err, c.State().Breaker)
 		}
 		s.expect(t, 0, 0, 0, 31*time.Second, 92*time.Second, 212*time.Second, 212*time.Second)
 	})
@@ -186,8 +186,8 @@ func TestBadRequestsDoNotOpenTheBreaker(t *testing.T) {
 		for range 10 {
 			_, _ = c.Summarize(t.Context(), request())
 		}
-		if len(s.at) != 10 || c.BreakerOpen() != "" {
-			t.Errorf("%d calls, breaker open for %q", len(s.at), c.BreakerOpen())
+		if len(s.at) != 10 || c.State().Breaker != "" {
+			t.Errorf("%d calls, breaker open for %q", len(s.at), c.State().Breaker)
 		}
 	})
 }
@@ -207,6 +207,46 @@ func TestCancelDuringProbeLeavesTheNextOneAProbe(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A call that went out before the breaker opened is no probe: that its caller
+// hangs up, or that it fails at last, neither lets a second probe out nor
+// prolongs the cool-down.
+func TestOneProbeAtATime(t *testing.T) {
+	for _, end := range []string{"hangs up", "fails", "succeeds", "is overloaded"} {
+		t.Run(end, func(t *testing.T) {
+			b := &breaker{limit: 1, cooldown: time.Second}
+			now := time.Unix(0, 0)
+			outage := &fault{cause: causeOutage, err: errors.New("down")}
+			pass := func() admission {
+				t.Helper()
+				a, d, err := b.admit(now)
+				if d != 0 || err != nil {
+					t.Fatalf("not admitted: %v %v", d, err)
+				}
+				return a
+			}
+			old, bad := pass(), pass()
+			b.settle(bad, outage, now)
+			now = now.Add(time.Second)
+			probe := pass()
+			switch end {
+			case "hangs up":
+				b.release(old)
+			case "fails":
+				b.settle(old, outage, now)
+			case "succeeds":
+				b.settle(old, nil, now)
+			case "is overloaded":
+				b.settle(old, &fault{cause: causeOverload}, now)
+			}
+			if _, _, err := b.admit(now); err == nil {
+				t.Error("a second probe went out")
+			}
+			b.settle(probe, nil, now)
+			pass()
+		})
+	}
 }
 
 func TestRateLimit(t *testing.T) {

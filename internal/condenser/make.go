@@ -31,11 +31,18 @@ func (r *run) leafJobs(leaves []condense.LeafJob) []job {
 				if err != nil {
 					return nil, err
 				}
-				return r.s.ladder.Leaf(ctx, l, lines, l.Blocking)
+				return r.ladder().Leaf(ctx, l, lines, l.Blocking)
 			},
 		}
 	}
 	return jobs
+}
+
+// ladder of the session's tenant.
+func (r *run) ladder() condense.Ladder {
+	l := r.s.ladder
+	l.Tenant = r.ref.Tenant
+	return l
 }
 
 func (r *run) groupJobs(groups []condense.GroupJob) []job {
@@ -48,7 +55,7 @@ func (r *run) groupJobs(groups []condense.GroupJob) []job {
 		jobs[i] = job{
 			key: g.Key, supersedes: g.Supersedes, depth: g.Depth, covered: session.Joined(sets...),
 			make: func(ctx context.Context) (*events.NodeCommitted, error) {
-				return r.s.ladder.Condensed(ctx, g, g.Blocking)
+				return r.ladder().Condensed(ctx, g, g.Blocking)
 			},
 		}
 	}

@@ -71,7 +71,8 @@ type Condenser struct {
 	Leaves int `koanf:"leaves"`
 }
 
-// Summarizer settings.
+// Summarizer settings: who makes summaries, and answers questions about a
+// session.
 type Summarizer struct {
 	// Kind: extractive (offline, the default), openai (any compatible API),
 	// anthropic. It is configured, never guessed.
@@ -86,6 +87,88 @@ type Summarizer struct {
 	TimeoutSeconds int `koanf:"timeout_seconds"`
 	// RequestsPerMinute at most; 0 = no limit.
 	RequestsPerMinute int `koanf:"requests_per_minute"`
+	// OutputField names the limit of an answer for kind openai: max_tokens (the
+	// default) or max_completion_tokens, which OpenAI's reasoning models demand.
+	OutputField string `koanf:"output_field"`
+	// ReasoningTokens an answer may take beside its text, for models that think
+	// before they answer. Default 0.
+	ReasoningTokens int `koanf:"reasoning_tokens"`
+
+	// Fallback are models that are asked, one after the other, where the one
+	// before is down, refuses the caller or rejects the request. The file only:
+	//
+	//	[[summarizer.fallback]]
+	//	kind = "openai"
+	//	base_url = "http://127.0.0.1:11434/v1"
+	//	model = "qwen3"
+	Fallback []Provider `koanf:"fallback"`
+	// WhenDown says what becomes of a summary that no model makes: wait (the
+	// default: it stays due, and is made when a model is back) or extractive
+	// (it is made by rule, at once).
+	WhenDown string `koanf:"when_down"`
+	// TokensPerHour that one tenant may spend on models, of each process that
+	// calls them; 0 = no limit. Over it, work waits as when_down says; what was
+	// begun is finished.
+	TokensPerHour int `koanf:"tokens_per_hour"`
+}
+
+// Provider is one model to fall back to; its fields are those of Summarizer.
+type Provider struct {
+	Kind              string `koanf:"kind"`
+	BaseURL           string `koanf:"base_url"`
+	Model             string `koanf:"model"`
+	KeyEnv            string `koanf:"key_env"`
+	TimeoutSeconds    int    `koanf:"timeout_seconds"`
+	RequestsPerMinute int    `koanf:"requests_per_minute"`
+	OutputField       string `koanf:"output_field"`
+	ReasoningTokens   int    `koanf:"reasoning_tokens"`
+}
+
+// Providers are the models to ask, in order; none where summaries are made by
+// rule.
+func (s Summarizer) Providers() []Provider {
+	if s.Kind == Extractive {
+		return nil
+	}
+	first := Provider{
+		s.Kind, s.BaseURL, s.Model, s.KeyEnv, s.TimeoutSeconds, s.RequestsPerMinute, s.OutputField, s.ReasoningTokens,
+	}
+	return append([]Provider{first}, s.Fallback...)
+}
+
+// Values of Summarizer.Kind and WhenDown.
+const (
+	Extractive = "extractive"
+	Wait       = "wait"
+)
+
+func (s Summarizer) validate() error {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf("summarizer."+format, a...)) }
+	switch s.Kind {
+	case Extractive:
+		if len(s.Fallback) > 0 {
+			bad("fallback is set, but kind is extractive, which never fails")
+		}
+	case "openai", "anthropic":
+		if s.Model == "" {
+			bad("kind is %s but summarizer.model is empty", s.Kind)
+		}
+	default:
+		bad("kind is %q: extractive, openai or anthropic", s.Kind)
+	}
+	for i, f := range s.Fallback {
+		if f.Kind != "openai" && f.Kind != "anthropic" || f.Model == "" {
+			bad("fallback %d has kind %q and model %q: openai or anthropic, and a model", i+1, f.Kind, f.Model)
+		}
+	}
+	if s.WhenDown != Wait && s.WhenDown != Extractive {
+		bad("when_down is %q: wait or extractive", s.WhenDown)
+	}
+	if s.TokensPerHour < 0 {
+		bad("tokens_per_hour is %d: at least 0", s.TokensPerHour)
+	}
+	return errors.Join(errs...)
 }
 
 // Session mirrors events.Settings under the names people configure.
@@ -142,7 +225,7 @@ func Default() Config {
 		DataDir: defaultDataDir(), Tenant: "default", HTTP: "127.0.0.1:8420",
 		Partitions: events.DefaultPartitions, Replicas: 1, LogLevel: "info",
 		Condenser:  Condenser{Workers: 2, Leaves: 4},
-		Summarizer: Summarizer{Kind: "extractive", TimeoutSeconds: 120},
+		Summarizer: Summarizer{Kind: Extractive, TimeoutSeconds: 120, WhenDown: Wait},
 		Session:    sessionOf(events.DefaultSettings()),
 	}
 }
@@ -234,14 +317,8 @@ func (c Config) Validate() error {
 	} else if err := c.Models.validate(c.Session.Settings()); err != nil {
 		errs = append(errs, err)
 	}
-	switch c.Summarizer.Kind {
-	case "extractive":
-	case "openai", "anthropic":
-		if c.Summarizer.Model == "" {
-			errs = append(errs, fmt.Errorf("summarizer.kind is %s but summarizer.model is empty", c.Summarizer.Kind))
-		}
-	default:
-		errs = append(errs, fmt.Errorf("summarizer.kind is %q: extractive, openai or anthropic", c.Summarizer.Kind))
+	if err := c.Summarizer.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.Partitions < 1 || c.Partitions > 1024 {
 		errs = append(errs, fmt.Errorf("partitions is %d: 1 to 1024", c.Partitions))

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,6 +31,36 @@ func TestLoadRefuses(t *testing.T) {
 		}
 		if _, err := Load("", tt.environ, flags); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v, want it to say %q", name, err, tt.says)
+		}
+	}
+}
+
+func TestFallbackModels(t *testing.T) {
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "lcm.toml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	first := "[summarizer]\nkind = 'openai'\nmodel = 'a'\nwhen_down = 'extractive'\ntokens_per_hour = 1_000\n"
+	c, err := Load(file(first+"[[summarizer.fallback]]\nkind = 'anthropic'\nmodel = 'b'\nkey_env = 'K'\n"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Provider{{Kind: "openai", Model: "a", TimeoutSeconds: 120}, {Kind: "anthropic", Model: "b", KeyEnv: "K"}}
+	if got := c.Summarizer.Providers(); !slices.Equal(got, want) || c.Summarizer.TokensPerHour != 1000 {
+		t.Errorf("%+v", c.Summarizer)
+	}
+	for text, says := range map[string]string{
+		"[[summarizer.fallback]]\nkind = 'openai'\nmodel = 'b'\n":        "never fails",
+		first + "[[summarizer.fallback]]\nkind = 'openai'\n":             "fallback 1",
+		first + "[[summarizer.fallback]]\nkind = 'openai'\nmodell = 'x'": "modell",
+		"[summarizer]\nwhen_down = 'panic'\n":                            "when_down",
+		"[summarizer]\ntokens_per_hour = -1\n":                           "tokens_per_hour",
+	} {
+		if _, err := Load(file(text), nil, nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want it to say %q", text, err, says)
 		}
 	}
 }

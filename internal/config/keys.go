@@ -45,9 +45,20 @@ func collect(t reflect.Type, prefix string, out map[string]bool) {
 // silently off.
 func unknownKeys(k *koanf.Koanf) error {
 	known := knownKeys()
+	provider := map[string]bool{}
+	collect(reflect.TypeFor[Provider](), "", provider)
 	for _, key := range k.Keys() {
 		if !known[key] {
 			return fmt.Errorf("there is no setting %q", key)
+		}
+		list, _ := k.Get(key).([]any) // of sections
+		for _, section := range list {
+			m, _ := section.(map[string]any)
+			for name := range m {
+				if !provider[name] {
+					return fmt.Errorf("there is no setting %q in %s", name, key)
+				}
+			}
 		}
 	}
 	return nil

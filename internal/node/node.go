@@ -22,6 +22,7 @@ import (
 	"lcm/internal/problem"
 	"lcm/internal/projector"
 	"lcm/internal/toolsvc"
+	"lcm/llm"
 	"lcm/natsembed"
 	"lcm/natslog"
 )
@@ -43,6 +44,7 @@ type Node struct {
 	conn     *nats.Conn
 	log      *natslog.Log
 
+	models    *llm.Chain // nil = everything is done by rule
 	projector *projector.Service
 	ingest    *ingest.Service
 	condenser *condenser.Service
@@ -250,6 +252,9 @@ func (n *Node) runWithHTTP(ctx context.Context, listener net.Listener) error {
 // ended.
 func (n *Node) Close() error {
 	n.stop(problem.New(problem.Unavailable, "the node has stopped"))
+	if n.models != nil {
+		n.models.Close()
+	}
 	if n.conn != nil {
 		n.conn.Close()
 	}

@@ -5,21 +5,17 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"lcm/bleveindex"
 	"lcm/boltstore"
 	"lcm/condense"
 	"lcm/events"
-	"lcm/extract"
 	"lcm/internal/api"
 	"lcm/internal/condenser"
-	"lcm/internal/config"
 	"lcm/internal/ingest"
 	"lcm/internal/problem"
 	"lcm/internal/projector"
 	"lcm/internal/toolsvc"
-	"lcm/llm"
 	"lcm/session"
 	"lcm/transcript"
 )
@@ -38,6 +34,9 @@ const projectorLoop = "projector"
 // openRoles builds the services, lowest first: each gets the others as values
 // where they are in this process, and as NATS clients where they are not.
 func (n *Node) openRoles() error {
+	if err := n.openModels(); err != nil {
+		return err
+	}
 	r, err := n.openReads()
 	if err != nil {
 		return err
@@ -107,12 +106,9 @@ func (n *Node) openCondenser(r reads) (toolsvc.Condenser, error) {
 	if !n.roles.Condenser {
 		return n.remoteCondenser(), nil
 	}
-	s, err := summarizer(n.cfg.Summarizer)
-	if err != nil {
-		return nil, err
-	}
 	c := condenser.Config{Partitions: n.log.Partitions(), Concurrency: n.cfg.Condenser.Leaves}
-	n.condenser, err = condenser.New(c, condenser.Deps{Reads: r, Log: n.log, Summarizer: s, Logger: n.slog})
+	var err error
+	n.condenser, err = condenser.New(c, condenser.Deps{Reads: r, Log: n.log, Summarizer: n.summarizer(), Logger: n.slog})
 	if err != nil {
 		return nil, err
 	}
@@ -149,22 +145,6 @@ func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser) error {
 		n.serveTools()
 	}
 	return err
-}
-
-// summarizer is the configured one; none of them is ever guessed.
-func summarizer(c config.Summarizer) (condense.Summarizer, error) {
-	if c.Kind == "extractive" {
-		return extract.Summarizer{}, nil
-	}
-	s, err := llm.New(llm.Config{
-		Family: llm.Family(c.Kind), BaseURL: c.BaseURL, Model: c.Model, KeyEnv: c.KeyEnv,
-		Timeout:           time.Duration(c.TimeoutSeconds) * time.Second,
-		RequestsPerSecond: float64(c.RequestsPerMinute) / 60,
-	}, llm.Deps{})
-	if err != nil {
-		return nil, problem.New(problem.Invalid, "the summariser cannot be made: %w", err).WithHint("see [summarizer] in lcm.toml, LCM_SUMMARIZER_*")
-	}
-	return s, nil
 }
 
 // partitions reads "0-7" or "0,3,8-11"; "" is all of them, as nil.
