@@ -18,14 +18,14 @@ var layers = []struct {
 	may      []string // packages of this module
 	engines  bool     // may import NATS, bbolt, Bleve
 }{
-	{packages: []string{"events", "tokens", "explore", "rank", "chat"}},
+	{packages: []string{"events", "tokens", "explore", "rank", "chat", "grant"}},
 	{packages: []string{"session"}, may: []string{"events", "tokens"}},
 	{packages: []string{"transcript", "mapjob"}, may: []string{"events"}},
 	{packages: []string{"window"}, may: []string{"events", "session", "tokens", "transcript"}},
 	{packages: []string{"condense"}, may: []string{"events", "session", "tokens", "window", "chat"}},
 	{packages: []string{"extract"}, may: []string{"events", "condense", "tokens"}},
 	{packages: []string{"internal/problem"}},
-	{packages: []string{"internal/api"}, may: []string{"events", "session", "rank", "internal/problem"}},
+	{packages: []string{"internal/api"}, may: []string{"events", "session", "rank", "grant", "internal/problem"}},
 	// Adapters translate; they never import each other.
 	{
 		packages: []string{"natslog", "natsembed", "natsmicro", "boltstore", "bleveindex", "llm"},
@@ -34,8 +34,9 @@ var layers = []struct {
 	// Services orchestrate over ports; they never import adapters or engines.
 	{
 		packages: []string{"internal/ingest", "internal/projector", "internal/condenser", "internal/toolsvc"},
-		may:      []string{"events", "session", "condense", "window", "transcript", "tokens", "explore", "extract", "rank", "internal/api", "internal/problem"},
+		may:      []string{"events", "session", "condense", "window", "transcript", "tokens", "explore", "extract", "rank", "grant", "internal/api", "internal/problem"},
 	},
+	{packages: []string{"internal/auth"}, may: []string{"events", "grant", "internal/api", "internal/problem"}},
 	{packages: []string{"client"}, may: []string{"internal/api", "internal/problem"}},
 	// What needs the log alone: read it whole, copy it.
 	{packages: []string{"internal/verify", "internal/backup"}, may: []string{"events", "session", "internal/api", "internal/problem"}},
@@ -71,7 +72,7 @@ func TestImportsPointOneWay(t *testing.T) {
 // A pure package reads no clock, no file and no network.
 func TestPurePackagesDoNoIO(t *testing.T) {
 	pkgs := list(t)
-	for _, name := range []string{"events", "tokens", "explore", "session", "transcript", "window", "condense", "extract", "rank", "chat", "mapjob"} {
+	for _, name := range []string{"events", "tokens", "explore", "session", "transcript", "window", "condense", "extract", "rank", "chat", "mapjob", "grant"} {
 		for _, imp := range pkgs["lcm/"+name].Imports {
 			switch imp {
 			case "os", "net", "net/http", "os/exec", "log", "log/slog", "math/rand", "math/rand/v2", "syscall":

@@ -10,10 +10,13 @@ import (
 // The tools, as HTTP, NATS micro and the command line know them. Field names
 // are both the JSON of a request body and the parameters of a query.
 
-// Scope is where a tool looks. Until callers authenticate, they name it.
+// Scope is where a tool looks.
 type Scope struct {
+	// Tenant is the caller's own; only an operator may name another.
 	Tenant  string `json:"tenant,omitempty"`
 	Session string `json:"session,omitempty"`
+	// Grant is a token to call under, in addition to the caller's own rights.
+	Grant string `json:"grant,omitempty"`
 	// Token: answer only once this position is visible. Fresh asks for
 	// everything the log holds at the time of the call.
 	Token string `json:"token,omitempty"`

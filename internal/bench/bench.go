@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"lcm/internal/api"
 	"lcm/internal/config"
 	"lcm/internal/node"
 	"lcm/internal/problem"
@@ -96,6 +97,7 @@ type rig struct {
 
 // Run measures one benchmark.
 func Run(ctx context.Context, name string, o Options) (Result, error) {
+	ctx = api.WithCaller(ctx, api.Operator())
 	b, ok := benchmarks[name]
 	if !ok {
 		return Result{}, problem.New(problem.Invalid, "there is no benchmark %q", name).WithHint("there are %s", strings.Join(Names(), ", "))

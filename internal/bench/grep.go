@@ -196,11 +196,7 @@ func grepMeasures() []measure {
 func (r *rig) measure(ctx context.Context, m measure) ([]time.Duration, error) {
 	ask := r.n.Tools().Grep
 	if m.http {
-		h, err := r.n.Tools().Handler(r.Log, "bench")
-		if err != nil {
-			return nil, err
-		}
-		srv := httptest.NewServer(h)
+		srv := httptest.NewServer(r.n.Handler())
 		defer srv.Close()
 		ask = func(ctx context.Context, in api.GrepIn) (*api.GrepReply, error) {
 			return &api.GrepReply{}, get(ctx, srv.URL+"/v1/grep?pattern="+url.QueryEscape(in.Pattern))

@@ -81,6 +81,7 @@ func ReadChats(r io.Reader) ([]Chat, error) {
 // MeasureRecall imports each chat as a session and asks its questions there by
 // relevance.
 func MeasureRecall(ctx context.Context, chats []Chat, o Options) ([]Recall, error) {
+	ctx = api.WithCaller(ctx, api.Operator())
 	var t tally
 	err := withNode(ctx, o, func(ctx context.Context, n *node.Node) error {
 		for i, c := range chats {

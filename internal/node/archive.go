@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"lcm/client"
+	"lcm/internal/api"
+	"lcm/internal/auth"
 	"lcm/internal/config"
 	"lcm/internal/problem"
 	"lcm/internal/toolsvc"
@@ -67,7 +69,7 @@ func inspect(ctx context.Context, nc *nats.Conn, done func() error, log *slog.Lo
 	if err != nil {
 		return nil, nil, errors.Join(err, done())
 	}
-	return client.InProcess(h), done, nil
+	return client.InProcess(auth.As(api.Operator(), h)), done, nil
 }
 
 func logDir(c config.Config) string { return filepath.Join(c.DataDir, "jetstream") }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"time"
 
+	"lcm/internal/api"
 	"lcm/internal/toolsvc"
 	"lcm/natsmicro"
 )
@@ -79,7 +80,9 @@ func (n *Node) serveTools() {
 			if err != nil {
 				return nil, err
 			}
-			tools = append(tools, natsmicro.Tool{Name: t.Name, Description: t.Doc, Schema: schema, Handle: t.Call})
+			tools = append(tools, natsmicro.Tool{Name: t.Name, Description: t.Doc, Schema: schema, Handle: func(ctx context.Context, in json.RawMessage) (any, error) {
+				return t.Call(api.WithCaller(ctx, api.Operator()), in)
+			}})
 		}
 		return natsmicro.ServeTools(n.conn, tools, o)
 	})

@@ -11,6 +11,7 @@ import (
 	"lcm/condense"
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/auth"
 	"lcm/internal/condenser"
 	"lcm/internal/ingest"
 	"lcm/internal/problem"
@@ -140,11 +141,13 @@ func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser) error {
 	if err != nil {
 		return err
 	}
-	n.handler, err = n.tools.Handler(n.slog, n.version)
-	if err == nil {
-		n.serveTools()
+	h, err := n.tools.Handler(n.slog, n.version)
+	if err != nil {
+		return err
 	}
-	return err
+	n.handler = auth.As(api.Operator(), h)
+	n.serveTools()
+	return nil
 }
 
 // partitions reads "0-7" or "0,3,8-11"; "" is all of them, as nil.

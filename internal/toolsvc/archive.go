@@ -20,9 +20,9 @@ const maxParameters = 1 << 20
 // log is too damaged for anything else.
 func (s *Service) archiveTools() []Tool {
 	return []Tool{
-		streamed("verify", "Read the whole log and check it; answers JSON lines: progress, then the reply.", s.d.Verify),
+		streamed("verify", "Read the whole log and check it; answers JSON lines: progress, then the reply.", s.d.Verify).whole(),
 		{
-			Name: "export", Doc: "Everything the log, the inbox and the dead letters hold, as a backup reads it.", Long: true,
+			Name: "export", Doc: "Everything the log, the inbox and the dead letters hold, as a backup reads it.", Long: true, Whole: true,
 			Body: "nothing",
 			in:   reflect.TypeFor[api.ExportIn](), out: reflect.TypeFor[struct{}](),
 			raw: func(ctx context.Context, raw json.RawMessage, _ io.Reader, w *answer) error {
@@ -39,7 +39,7 @@ func (s *Service) archiveTools() []Tool {
 // ArchiveHandler serves the tools that need nothing but the log.
 func ArchiveHandler(d Deps, log *slog.Logger, version string) (http.Handler, error) {
 	s := &Service{c: DefaultConfig(), d: d}
-	return s.handler(s.archiveTools(), log, version)
+	return s.handler(s.fenced(s.archiveTools()), log, version)
 }
 
 // streamed makes a tool that answers progress while it works: JSON lines over

@@ -23,6 +23,9 @@ func (s *Service) Context(ctx context.Context, in api.ContextIn) (*api.ContextOu
 	if err != nil {
 		return nil, err
 	}
+	if err := wholeInGrant(ctx, ref.Session); err != nil {
+		return nil, err
+	}
 	format := transcript.Format(in.Format)
 	if format == "" {
 		format = transcript.OpenAI

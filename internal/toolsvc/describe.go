@@ -22,6 +22,9 @@ func (s *Service) Describe(ctx context.Context, in api.IDIn) (*api.DescribeOut, 
 	if err != nil {
 		return nil, err
 	}
+	if err := s.thingInGrant(ctx, ref, t, token); err != nil {
+		return nil, err
+	}
 	at, err := s.resolve(ctx, ref, in.At, token)
 	if err != nil {
 		return nil, err

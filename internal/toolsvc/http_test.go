@@ -16,6 +16,7 @@ import (
 
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/auth"
 	"lcm/internal/problem"
 )
 
@@ -63,7 +64,7 @@ func serveFakes(t *testing.T, d Deps) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(h)
+	srv := httptest.NewServer(auth.As(api.Operator(), h))
 	t.Cleanup(srv.Close)
 	return srv.URL
 }
@@ -259,7 +260,7 @@ func TestTokenOfAnotherLog(t *testing.T) {
 		"EPOCH@9": {Epoch: "EPOCH", Seq: 9},
 		"OTHER@5": {Epoch: "OTHER", Seq: 5}, // the projector says what is wrong with it
 	} {
-		_, got, err := s.scope(t.Context(), &api.Scope{Token: token, Fresh: true})
+		_, got, err := s.scope(api.WithCaller(t.Context(), api.Operator()), &api.Scope{Token: token, Fresh: true})
 		if err != nil || got != want {
 			t.Errorf("token %q: reads at %v, %v; want %v", token, got, err, want)
 		}

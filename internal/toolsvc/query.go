@@ -82,6 +82,9 @@ func (s *Service) Grep(ctx context.Context, in api.GrepIn) (*api.GrepReply, erro
 		return nil, err
 	}
 	q.Tenant, q.Token = ref.Tenant, token
+	if err := s.grepInGrant(ctx, &q); err != nil {
+		return nil, err
+	}
 	for _, name := range q.Sessions {
 		if _, err := s.sessionRow(ctx, events.Ref{Tenant: ref.Tenant, Session: name}, token); err != nil {
 			return nil, err

@@ -78,6 +78,9 @@ type Deps struct {
 	// log holds, as package backup reads it.
 	Verify func(ctx context.Context, in api.VerifyIn, progress func(api.VerifyProgress)) (*api.VerifyReply, error)
 	Export func(ctx context.Context, in api.ExportIn, w io.Writer) error
+	// Grants opens the grants that calls name, and charges them; nil = none are
+	// honoured here.
+	Grants Grants
 	// Parse turns a request body into writes, in order; a record that is no
 	// turn carries its refusal.
 	Parse func(body []byte, format string) ([]api.Write, error)
@@ -128,10 +131,11 @@ func New(c Config, d Deps) (*Service, error) {
 	return &Service{c: c, d: d}, nil
 }
 
-// scope resolves who and where a call is about, and what it must see.
+// scope resolves who and where a call is about, and what it must see. The
+// tenant is the caller's; only the operator may name one.
 func (s *Service) scope(ctx context.Context, in *api.Scope) (events.Ref, events.Position, error) {
-	if in.Tenant == "" {
-		in.Tenant = s.c.DefaultTenant
+	if err := s.setTenant(ctx, in); err != nil {
+		return events.Ref{}, events.Position{}, err
 	}
 	ref := events.Ref{Tenant: in.Tenant, Session: in.Session}
 	token, err := events.ParsePosition(in.Token)
@@ -166,6 +170,9 @@ func (s *Service) session(ctx context.Context, in *api.Scope) (events.Ref, event
 	}
 	if err := ref.Validate(); err != nil {
 		return ref, token, problem.New(problem.Invalid, "%w", err)
+	}
+	if err := inGrant(ctx, ref.Session); err != nil {
+		return ref, token, err
 	}
 	if token == (events.Position{}) {
 		token, err = s.ownEnd(ctx, ref)

@@ -27,6 +27,9 @@ func (s *Service) Show(ctx context.Context, in api.ShowIn) (*api.TurnsOut, error
 	if err != nil {
 		return nil, err
 	}
+	if err := s.rangesInGrant(ctx, ref, ranges, token); err != nil {
+		return nil, err
+	}
 	at, err := s.resolve(ctx, ref, in.At, token)
 	if err != nil {
 		return nil, err
@@ -43,6 +46,9 @@ func (s *Service) Expand(ctx context.Context, in api.IDIn) (*api.TurnsOut, error
 	}
 	ref, token, err := s.session(ctx, &in.Scope)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.thingInGrant(ctx, ref, t, token); err != nil {
 		return nil, err
 	}
 	at, err := s.resolve(ctx, ref, in.At, token)

@@ -26,6 +26,11 @@ type Tool struct {
 	Reads bool
 	// Long: it may run as long as its caller waits.
 	Long bool
+	// Scope is what a caller must have to use it. Whole: it concerns every
+	// tenant, so it is the operator's alone. Grantable: it also answers who has
+	// a grant, within that.
+	Scope            string
+	Whole, Grantable bool
 	// Body says what is posted beside the parameters: "" = the parameters
 	// themselves as JSON, else a description of the raw body.
 	Body string
@@ -135,6 +140,15 @@ func jsonName(t reflect.Type) string {
 	return "number in range"
 }
 
+// by names the scope a caller must have.
+func (t Tool) by(scope string) Tool { t.Scope = scope; return t }
+
+// grantable lets it answer who has a grant.
+func (t Tool) grantable() Tool { t.Grantable = true; return t }
+
+// whole leaves it to the operator.
+func (t Tool) whole() Tool { t.Whole = true; return t }
+
 // needing names the parameters a call cannot do without.
 func (t Tool) needing(names ...string) Tool { t.Needs = names; return t }
 
@@ -152,11 +166,13 @@ func doctorRepairs(in json.RawMessage) string {
 	return ""
 }
 
-// Tools is the table.
-func (s *Service) Tools() []Tool {
-	return append([]Tool{
+// Tools is the table. Every tool in it checks its caller.
+func (s *Service) Tools() []Tool { return s.fenced(append(s.dataTools(), s.archiveTools()...)) }
+
+func (s *Service) dataTools() []Tool {
+	return []Tool{
 		{
-			Name: "append", Doc: "Append turns to a session. Acknowledged turns are durable.",
+			Name: "append", Scope: api.ScopeAppend, Doc: "Append turns to a session. Acknowledged turns are durable.",
 			Body:  "turns: one JSON object, an array, {\"messages\": […]}, or one JSON object a line, in any accepted format",
 			Needs: []string{"session"},
 			in:    reflect.TypeFor[api.AppendIn](), out: reflect.TypeFor[api.AppendOut](), raw: s.rawAppend,
@@ -165,27 +181,27 @@ func (s *Service) Tools() []Tool {
 			}).call,
 		},
 		{
-			Name: "import", Doc: "Import a whole transcript; answers JSON lines: progress, then the reports.", Long: true,
+			Name: "import", Scope: api.ScopeAppend, Doc: "Import a whole transcript; answers JSON lines: progress, then the reports.", Long: true,
 			Body: "the transcript's bytes",
 			in:   reflect.TypeFor[api.ImportIn](), out: reflect.TypeFor[api.ImportEvent](), raw: s.rawImport,
 		},
-		tool("sessions", "List the sessions of a tenant.", true, false, s.Sessions),
-		tool("context", "The active context of a session: what to send to the model.", true, true, s.Context).needing("session"),
-		tool("configure", "Change the settings of a session.", false, false, s.Configure).needing("session"),
+		tool("sessions", "List the sessions of a tenant.", true, false, s.Sessions).by(api.ScopeRead),
+		tool("context", "The active context of a session: what to send to the model.", true, true, s.Context).needing("session").by(api.ScopeRead).grantable(),
+		tool("configure", "Change the settings of a session.", false, false, s.Configure).needing("session").by(api.ScopeAppend),
 		tool("settings", "The settings of a session.", true, false, func(ctx context.Context, in api.StatusIn) (*api.ConfigureOut, error) {
 			return s.Configure(ctx, api.ConfigureIn{Scope: in.Scope})
-		}).needing("session"),
-		tool("condense", "Condense a session now.", false, true, s.Condense).needing("session"),
-		tool("show", "Turns of a session, verbatim.", true, false, s.Show).needing("session"),
-		tool("grep", "Full-text, phrase or regex search over turns, summaries and files.", true, false, s.Grep).needing("pattern"),
-		tool("describe", "What a node, file, entry or session holds, and what reading it costs.", true, false, s.Describe),
-		tool("expand", "A node back to its verbatim turns.", true, false, s.Expand).needing("id"),
-		tool("status", "Health, lag and sizes.", true, false, s.Status),
-		tool("doctor", "Integrity checks.", true, true, s.Doctor).changing(doctorRepairs),
-		tool("rebuild", "Drop projections and replay the log into new ones.", false, true, s.Rebuild),
-		tool("dead", "List dead letters, or show one.", true, false, s.Dead),
-		tool("dead-retry", "Drive dead letters through the append path again.", false, true, s.RetryDead),
-	}, s.archiveTools()...)
+		}).needing("session").by(api.ScopeRead),
+		tool("condense", "Condense a session now.", false, true, s.Condense).needing("session").by(api.ScopeAppend),
+		tool("show", "Turns of a session, verbatim.", true, false, s.Show).needing("session").by(api.ScopeExpand).grantable(),
+		tool("grep", "Full-text, phrase or regex search over turns, summaries and files.", true, false, s.Grep).needing("pattern").by(api.ScopeRead).grantable(),
+		tool("describe", "What a node, file, entry or session holds, and what reading it costs.", true, false, s.Describe).by(api.ScopeRead).grantable(),
+		tool("expand", "A node back to its verbatim turns.", true, false, s.Expand).needing("id").by(api.ScopeExpand).grantable(),
+		tool("status", "Health, lag and sizes.", true, false, s.Status).by(api.ScopeRead),
+		tool("doctor", "Integrity checks.", true, true, s.Doctor).changing(doctorRepairs).whole(),
+		tool("rebuild", "Drop projections and replay the log into new ones.", false, true, s.Rebuild).whole(),
+		tool("dead", "List dead letters, or show one.", true, false, s.Dead).by(api.ScopeAdmin),
+		tool("dead-retry", "Drive dead letters through the append path again.", false, true, s.RetryDead).by(api.ScopeAdmin),
+	}
 }
 
 // answer lets a raw tool write one JSON value, JSON lines, or a problem with
