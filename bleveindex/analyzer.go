@@ -1,6 +1,7 @@
 package bleveindex
 
 import (
+	"bytes"
 	"fmt"
 	"sync"
 
@@ -17,12 +18,13 @@ import (
 const (
 	codeAnalyzer  = "lcm_code"  // words.go: what stands in the text
 	proseAnalyzer = "lcm_prose" // rank.Terms: what it is about
+	termsAnalyzer = "lcm_terms" // terms, between spaces
 )
 
 // register makes the analyzers known to Bleve, once; it must come before any
 // index is opened.
 var register = sync.OnceValue(func() error {
-	for name, a := range map[string]analysis.Analyzer{codeAnalyzer: analyzer{}, proseAnalyzer: prose{}} {
+	for name, a := range map[string]analysis.Analyzer{codeAnalyzer: analyzer{}, proseAnalyzer: prose{}, termsAnalyzer: separate{}} {
 		err := registry.RegisterAnalyzer(name, func(map[string]any, *registry.Cache) (analysis.Analyzer, error) {
 			return a, nil
 		})
@@ -33,7 +35,9 @@ var register = sync.OnceValue(func() error {
 	return nil
 })
 
-// analyzer implements analysis.Analyzer.
+// analyzer implements analysis.Analyzer. Where a token stands in bytes is not
+// kept, only its position among the others: matches are found again in the
+// text, and the offsets would be a quarter of the index.
 type analyzer struct{}
 
 // Analyze implements analysis.Analyzer.
@@ -42,7 +46,7 @@ func (analyzer) Analyze(input []byte) analysis.TokenStream {
 	out := make(analysis.TokenStream, 0, len(text)/5+1)
 	tokenize(text, func(t token) {
 		out = append(out, &analysis.Token{
-			Term: []byte(t.term), Start: t.start, End: t.end, Position: t.pos, Type: analysis.AlphaNumeric,
+			Term: []byte(t.term), Position: t.pos, Type: analysis.AlphaNumeric,
 		})
 	})
 	return out
@@ -64,6 +68,17 @@ func (prose) Analyze(input []byte) analysis.TokenStream {
 		out = append(out, &analysis.Token{Term: []byte(t.Text), Start: t.Start, End: t.End, Position: t.Pos, Type: analysis.AlphaNumeric})
 	})
 	return append(out, &analysis.Token{Term: []byte(everyDoc), Position: last + 1})
+}
+
+// separate implements analysis.Analyzer.
+type separate struct{}
+
+// Analyze implements analysis.Analyzer.
+func (separate) Analyze(input []byte) (out analysis.TokenStream) {
+	for i, term := range bytes.Fields(input) {
+		out = append(out, &analysis.Token{Term: term, Position: i + 1})
+	}
+	return out
 }
 
 // The fields of a document.
@@ -92,16 +107,15 @@ func newMapping() (mapping.IndexMapping, error) {
 	about.Analyzer = proseAnalyzer
 	about.Store, about.DocValues, about.IncludeInAll, about.IncludeTermVectors = false, false, false, false
 
-	number := mapping.NewNumericFieldMapping()
-	number.Store, number.DocValues, number.IncludeInAll = false, false, false
-
 	doc := mapping.NewDocumentStaticMapping()
 	doc.AddFieldMappingsAt(fieldText, text)
 	doc.AddFieldMappingsAt(fieldProse, about)
-	doc.AddFieldMappingsAt(fieldTime, number)
-	for _, name := range []string{fieldTenant, fieldSession, fieldRole, fieldKind, fieldDepth} {
+	for _, name := range []string{fieldTenant, fieldSession, fieldRole, fieldKind, fieldDepth, fieldTime} {
 		word := mapping.NewTextFieldMapping()
 		word.Analyzer = keyword.Name
+		if name == fieldTime {
+			word.Analyzer = termsAnalyzer
+		}
 		word.Store, word.DocValues, word.IncludeInAll, word.IncludeTermVectors = false, false, false, false
 		word.SkipFreqNorm = true
 		doc.AddFieldMappingsAt(name, word)

@@ -11,7 +11,7 @@
 //	tenant   keyword      session  keyword
 //	role     keyword      kind     keyword: turn, summary, file
 //	depth    keyword, decimal, -1 where there is none
-//	time     number, milliseconds, for ranges only
+//	time     keywords, milliseconds in several precisions (timeterm.go)
 //
 // Internal row "lcm" holds the schema version, the log's epoch and the last
 // position whose documents are in the index; it is written in the batch that

@@ -2,9 +2,6 @@ package bleveindex
 
 import (
 	"unicode/utf8"
-
-	"github.com/blevesearch/bleve/v2"
-	"github.com/blevesearch/bleve/v2/search/query"
 )
 
 // A literal is a stretch of text that is looked for as it stands, somewhere in
@@ -98,26 +95,6 @@ func (l literal) chosen() (out []part) {
 		out = append(out, *widest)
 	}
 	return out
-}
-
-func (l literal) query() query.Query {
-	var all []query.Query
-	for _, p := range l.chosen() {
-		all = append(all, p.query())
-	}
-	return query.NewConjunctionQuery(all)
-}
-
-func (p part) query() query.Query {
-	switch p.cost() {
-	case 0:
-		return anyOf(fieldText, []string{p.term})
-	case 1:
-		q := bleve.NewPrefixQuery(p.term)
-		q.SetField(fieldText)
-		return q
-	}
-	return containing{p}
 }
 
 // narrowing is the plan of literals: those lists whose strings all have a

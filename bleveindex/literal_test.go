@@ -72,7 +72,7 @@ func (p part) heldBy(terms map[string]bool) bool {
 				return true
 			}
 		default:
-			if (containing{p}).in(term) {
+			if p.in(term) {
 				return true
 			}
 		}

@@ -22,7 +22,7 @@ import (
 
 // schemaVersion of the mapping and the analyzer. Another version in the
 // directory makes it damaged: it is filled anew from the rows.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // ErrDamaged: the directory fails its checks. Throw it away and index anew.
 // Errors that wrap it have the code problem.Damaged.
@@ -55,6 +55,8 @@ type Index struct {
 	dir string
 	idx bleve.Index
 	log *slog.Logger
+
+	known known // of the segments
 
 	mu     sync.Mutex
 	state  state

@@ -1,6 +1,7 @@
 package bleveindex
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -37,17 +38,7 @@ type plan []clause
 
 // loose: the index may find texts that do not match.
 func (p plan) loose() bool {
-	for _, c := range p {
-		if c.literal != "" || c.literals != nil {
-			return true
-		}
-		for _, seq := range c.seqs {
-			if len(seq) > 1 && seq[len(seq)-1].prefix {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, func(c clause) bool { return c.literal != "" || c.literals != nil })
 }
 
 // parse reads a query's text. There is no syntax in it: quotes, operators and

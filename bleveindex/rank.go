@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/blevesearch/bleve/v2/search"
-	"github.com/blevesearch/bleve/v2/search/query"
 	index "github.com/blevesearch/bleve_index_api"
 
 	"lcm/internal/api"
@@ -27,9 +25,9 @@ func (x *Index) Rank(ctx context.Context, q api.RankQuery) (out api.RankHits, er
 			return out, err
 		}
 	}
-	err = x.reading(func(r index.IndexReader) error {
-		k := ranking{ctx: ctx, reader: r, x: x, q: q}
-		if err := k.collect(build(p, q.IndexQuery)); err != nil {
+	err = x.reading(ctx, func(r *snapshot) error {
+		k := ranking{snapshot: r, q: q}
+		if err := k.collect(p); err != nil {
 			return err
 		}
 		out, err = k.best(len(p) > 0)
@@ -39,29 +37,11 @@ func (x *Index) Rank(ctx context.Context, q api.RankQuery) (out api.RankHits, er
 	return out, x.searchError(ctx, err)
 }
 
-// reading runs fn over one state of the index.
-func (x *Index) reading(fn func(index.IndexReader) error) error {
-	return x.guarded(func() error {
-		inner, err := x.idx.Advanced()
-		if err != nil {
-			return err
-		}
-		r, err := inner.Reader()
-		if err != nil {
-			return err
-		}
-		defer func() { _ = r.Close() }()
-		return fn(r)
-	})
-}
-
 // ranking is one question under way. Documents are Bleve's numbers: they hold
 // for one reader.
 type ranking struct {
-	ctx    context.Context
-	reader index.IndexReader
-	x      *Index
-	q      api.RankQuery
+	*snapshot
+	q api.RankQuery
 
 	scope []uint64 // documents that pass the filters, ascending
 	terms [][]posting
@@ -75,8 +55,8 @@ type posting struct {
 }
 
 // collect reads the scope and the postings of each term in it.
-func (k *ranking) collect(filter query.Query) error {
-	if err := k.readScope(filter); err != nil {
+func (k *ranking) collect(p plan) error {
+	if err := k.readScope(p); err != nil {
 		return err
 	}
 	for _, term := range k.q.Question.Terms {
@@ -96,33 +76,32 @@ func (k *ranking) collect(filter query.Query) error {
 	return err
 }
 
-func (k *ranking) readScope(filter query.Query) error {
-	s, err := filter.Searcher(k.ctx, k.reader, k.x.idx.Mapping(), search.SearcherOptions{Score: "none"})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = s.Close() }()
-	sctx := &search.SearchContext{DocumentMatchPool: search.NewDocumentMatchPool(s.DocumentMatchPoolSize()+1, 0), IndexReader: k.reader}
-	for n := 0; ; n++ {
-		m, err := s.Next(sctx)
-		if err != nil || m == nil {
+func (k *ranking) readScope(p plan) error {
+	for _, g := range k.segs {
+		found, err := g.candidates(p, k.q.IndexQuery)
+		if err != nil {
 			return err
 		}
-		k.scope = append(k.scope, m.IndexInternalID.Value())
-		sctx.DocumentMatchPool.Put(m)
-		if n%checkEvery == 0 && k.ctx.Err() != nil {
+		docs := found.ToArray()
+		if p.positioned() {
+			if docs, err = g.standing(p, docs); err != nil {
+				return err
+			}
+		}
+		for _, d := range docs {
+			k.scope = append(k.scope, g.base+uint64(d))
+		}
+		if k.ctx.Err() != nil {
 			return k.ctx.Err()
 		}
 	}
+	return nil
 }
-
-// checkEvery so many documents the deadline is looked at.
-const checkEvery = 4096
 
 // postings of a term within the scope. Where the scope is much smaller than
 // the list, its documents are looked up one by one.
 func (k *ranking) postings(term string) ([]posting, error) {
-	tfr, err := k.reader.TermFieldReader(k.ctx, []byte(term), fieldProse, true, true, false)
+	tfr, err := k.TermFieldReader(k.ctx, []byte(term), fieldProse, true, true, false)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +255,7 @@ func (k *ranking) name(top []scored, out api.RankHits) (api.RankHits, error) {
 	var internal index.IndexInternalID
 	for _, d := range top {
 		internal = index.NewIndexInternalID(internal, d.doc)
-		id, err := k.reader.ExternalID(internal)
+		id, err := k.ExternalID(internal)
 		if err != nil {
 			return out, err
 		}

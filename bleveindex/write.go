@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/blevesearch/bleve/v2/mapping"
 
@@ -17,21 +18,21 @@ type Doc = api.IndexDoc
 
 // document is what the mapping sees.
 type document struct {
-	Text    string  `json:"text"`
-	Prose   string  `json:"prose"`
-	Tenant  string  `json:"tenant"`
-	Session string  `json:"session"`
-	Role    string  `json:"role"`
-	Kind    string  `json:"kind"`
-	Depth   string  `json:"depth"`
-	Time    float64 `json:"time"`
+	Text    string `json:"text"`
+	Prose   string `json:"prose"`
+	Tenant  string `json:"tenant"`
+	Session string `json:"session"`
+	Role    string `json:"role"`
+	Kind    string `json:"kind"`
+	Depth   string `json:"depth"`
+	Time    string `json:"time"`
 }
 
 // Fields of a document and its id, as Bleve is given them.
 func Fields(d Doc) (id string, fields any) {
 	return api.DocID(d.Seq, d.Kind, d.Part), document{
 		Text: d.Text, Prose: rank.Dated(d.Time, d.Text), Tenant: d.Ref.Tenant, Session: d.Ref.Session, Role: d.Role,
-		Kind: d.Kind, Depth: strconv.Itoa(d.Depth), Time: float64(d.Time.UnixMilli()),
+		Kind: d.Kind, Depth: strconv.Itoa(d.Depth), Time: strings.Join(timeTerms(timeBits(d.Time)), " "),
 	}
 }
 
@@ -65,6 +66,9 @@ func (x *Index) Apply(docs []Doc, upto uint64) error {
 		}
 		return x.idx.Batch(b)
 	})
+	if err == nil {
+		err = x.warm()
+	}
 	if err == nil {
 		err = x.health()
 	}

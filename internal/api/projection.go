@@ -221,9 +221,8 @@ type IndexHit struct {
 // IndexHits is one page, newest first.
 type IndexHits struct {
 	Hits  []IndexHit
-	Total uint64 // documents that match, this page or not
-	Loose bool   // some of them may hold no match
-	Upto  uint64 // no document of a later position was in sight
+	Total uint64 // documents that match, this page and behind it
+	Loose bool   // the total is too high, or a guess: some of them may hold no match
 }
 
 // RankQuery asks for the documents that answer a question best. Words of it

@@ -106,14 +106,12 @@ func (g *grep) searchIndex(ctx context.Context, upto uint64) error {
 	case !count: // nothing that is found falls to a filter
 		iq.Limit = min(iq.Limit, g.q.limit+1)
 	}
-	seen := uint64(0)
-	for {
+	for seen := uint64(0); ; {
 		var hits api.IndexHits
 		err := g.s.use(func(_ api.Store, index api.Index) (err error) {
 			hits, err = index.Search(ctx, iq)
 			return err
 		})
-		count = count || hits.Upto > upto // then its total counts newer turns too
 		if err != nil {
 			return err
 		}
@@ -127,7 +125,7 @@ func (g *grep) searchIndex(ctx context.Context, upto uint64) error {
 		}
 		n := uint64(len(hits.Hits))
 		seen += n
-		rest := hits.Total - min(hits.Total, seen)
+		rest := hits.Total - min(hits.Total, n)
 		if n < uint64(iq.Limit) || g.full && g.counted() || g.q.resumed == nil && rest == 0 {
 			return nil
 		}
