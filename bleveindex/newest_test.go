@@ -28,8 +28,12 @@ func TestOutOfOrder(t *testing.T) {
 		must(t, x.Apply(docs, 500+batch))
 	}
 	for _, q := range []bleveindex.Query{
-		{Text: "red"}, {Text: "green 3"}, {Text: "red green", Phrase: true}, {Text: "red 2 blue", Phrase: true},
-		{Text: "4 blue fox1", Phrase: true}, {Text: "green blue", Phrase: true},
+		{Text: "red"},
+		{Text: "green 3"},
+		{Text: "red green", Phrase: true},
+		{Text: "red 2 blue", Phrase: true},
+		{Text: "4 blue fox1", Phrase: true},
+		{Text: "green blue", Phrase: true},
 	} {
 		locate, err := bleveindex.Locator(q.Text, q.Phrase)
 		must(t, err)
