@@ -12,27 +12,32 @@ import (
 // they return is valid until the next write of the transaction.
 
 func begin(db *bolt.DB, write bool) (tx *bolt.Tx, err error) {
-	defer guard(&err)()
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
 	return db.Begin(write)
 }
 
 func commit(tx *bolt.Tx) (err error) {
-	defer guard(&err)()
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
 	return tx.Commit()
 }
 
 func rollback(tx *bolt.Tx) (err error) {
-	defer guard(&err)()
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
 	return tx.Rollback()
 }
 
 func (t *Tx) cursor(bucket []byte) (c *bolt.Cursor, err error) {
-	defer guard(&err)()
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
 	return t.tx.Bucket(bucket).Cursor(), nil
 }
 
 func (t *Tx) get(bucket, key []byte) (v []byte, err error) {
-	defer guard(&err)()
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
 	v = t.tx.Bucket(bucket).Get(key)
 	t.inside(v)
 	return v, nil
@@ -42,7 +47,8 @@ func (t *Tx) put(bucket, key, value []byte) (err error) {
 	if !t.tx.Writable() {
 		return errReadOnly
 	}
-	defer guard(&err)()
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
 	b := t.tx.Bucket(bucket)
 	if bytes.Equal(bucket, bucketFeed) || bytes.Equal(bucket, bucketSession) {
 		b.FillPercent = 1 // ascending keys: split pages full
@@ -57,12 +63,14 @@ func (t *Tx) delete(bucket, key []byte) (err error) {
 	if !t.tx.Writable() {
 		return errReadOnly
 	}
-	defer guard(&err)()
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
 	return t.tx.Bucket(bucket).Delete(key)
 }
 
 func (t *Tx) last(bucket []byte) (k, v []byte, err error) {
-	defer guard(&err)()
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
 	k, v = t.tx.Bucket(bucket).Cursor().Last()
 	t.inside(k)
 	t.inside(v)
@@ -81,7 +89,7 @@ func (t *Tx) scan(bucket, from []byte, visit func(k, v []byte) (bool, error)) er
 		if more, err = visit(k, v); err != nil || !more {
 			return err
 		}
-		k, v, err = t.step(c.Next)
+		k, v, err = t.following(c)
 	}
 	return err
 }
@@ -112,8 +120,19 @@ func before(c *bolt.Cursor, key []byte) ([]byte, []byte) {
 }
 
 func (t *Tx) step(move func() ([]byte, []byte)) (k, v []byte, err error) {
-	defer guard(&err)()
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
 	k, v = move()
+	t.inside(k)
+	t.inside(v)
+	return k, v, nil
+}
+
+// following is step(c.Next) without a closure: reads of many rows live on it.
+func (t *Tx) following(c *bolt.Cursor) (k, v []byte, err error) {
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
+	k, v = c.Next()
 	t.inside(k)
 	t.inside(v)
 	return k, v, nil

@@ -20,16 +20,18 @@ type damage struct{ text string }
 func (d damage) Error() string        { return d.text }
 func (d damage) Is(target error) bool { return target == ErrDamaged }
 
-// guard turns a panic of bbolt, and a fault on its memory map, into ErrDamaged.
-// Use it around calls of bbolt only, so that no fault of the caller hides in
-// it: `defer guard(&err)()`.
-func guard(err *error) func() {
-	old := debug.SetPanicOnFault(true)
-	return func() {
-		debug.SetPanicOnFault(old)
-		if p := recover(); p != nil {
-			*err = damaged("a page of the store cannot be read: %v", p)
-		}
+// guard makes a fault on the memory map of a damaged file a panic, and settle,
+// deferred behind it, turns any panic of bbolt into ErrDamaged. Use them around
+// calls of bbolt only, so that no fault of the caller hides in it:
+//
+//	old := guard()
+//	defer func() { settle(old, recover(), &err) }()
+func guard() (old bool) { return debug.SetPanicOnFault(true) }
+
+func settle(old bool, p any, err *error) {
+	debug.SetPanicOnFault(old)
+	if p != nil {
+		*err = damaged("a page of the store cannot be read: %v", p)
 	}
 }
 

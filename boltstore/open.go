@@ -105,7 +105,8 @@ func openBolt(path string, o Options) (db *bolt.DB, err error) {
 			_ = file.Close() // also gives up the lock that a panic left behind
 		}
 	}()
-	defer guard(&err)()
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
 	return bolt.Open(path, 0o644, &bolt.Options{
 		Timeout: o.LockTimeout, ReadOnly: o.ReadOnly, FreelistType: bolt.FreelistMapType,
 		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
@@ -141,7 +142,8 @@ func (s *Store) prepare(readOnly bool) error {
 
 // inspect reports whether the file is new, and what is wrong with it.
 func (s *Store) inspect() (empty bool, err error) {
-	defer guard(&err)()
+	old := guard()
+	defer func() { settle(old, recover(), &err) }()
 	err = s.db.View(func(tx *bolt.Tx) error {
 		info, err := os.Stat(s.path)
 		if err != nil {

@@ -40,7 +40,7 @@ func (r *Rows) next(kind session.RowKind, key, full []byte) (v []byte, used bool
 	}
 	var k []byte
 	if w.c != nil {
-		k, v, err = r.t.step(w.c.Next)
+		k, v, err = r.t.following(w.c)
 	} else {
 		if w.c, err = r.t.cursor(bucketRows); err != nil {
 			return nil, true, err

@@ -1,7 +1,11 @@
 package events
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"math/bits"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -212,6 +216,9 @@ func (r *turnReader) list(element func()) {
 func (r *turnReader) literal() []byte {
 	r.take('"')
 	for start := r.at; !r.odd && r.at < len(r.b); r.at++ {
+		if r.at += plainBytes(r.b[r.at:]); r.at == len(r.b) {
+			break
+		}
 		switch c := r.b[r.at]; {
 		case c == '"':
 			r.at++
@@ -226,6 +233,24 @@ func (r *turnReader) literal() []byte {
 	return nil
 }
 
+// plainBytes skips, eight at a time, over what needs no look: it returns how
+// many bytes at the front are no quote, no backslash and no control character.
+// Behind them there may be more of the kind.
+func plainBytes(b []byte) (n int) {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; len(b)-n >= 8; n += 8 {
+		w := binary.LittleEndian.Uint64(b[n:])
+		quote, slash := w^('"'*ones), w^('\\'*ones)
+		// The lowest byte that is marked is marked rightly; a byte above it may
+		// be marked for a borrow.
+		found := ((quote-ones)&^quote | (slash-ones)&^slash | (w-' '*ones)&^w) & tops
+		if found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	return n
+}
+
 // escapes of one letter.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
@@ -235,27 +260,25 @@ func (r *turnReader) text() string {
 		r.odd = true
 		return ""
 	}
-	i := 0
-	for i < len(raw) && raw[i] != '\\' {
-		i++
-	}
-	if i == len(raw) {
+	i := bytes.IndexByte(raw, '\\')
+	if i < 0 {
 		return string(raw)
 	}
-	out := append(make([]byte, 0, len(raw)), raw[:i]...)
-	for ; i < len(raw); i++ {
-		if raw[i] != '\\' {
-			out = append(out, raw[i])
-			continue
-		}
-		i++ // literal ends behind an escape, never within
-		c := escapes[raw[i]]
-		if c == 0 { // \u
+	var out strings.Builder
+	out.Grow(len(raw))
+	for rest := raw; ; {
+		out.Write(rest[:i])
+		c := escapes[rest[i+1]] // literal ends behind an escape, never within
+		if c == 0 {             // \u
 			return r.unquote(raw)
 		}
-		out = append(out, c)
+		out.WriteByte(c)
+		rest = rest[i+2:]
+		if i = bytes.IndexByte(rest, '\\'); i < 0 {
+			out.Write(rest)
+			return out.String()
+		}
 	}
-	return string(out)
 }
 
 func (r *turnReader) unquote(raw []byte) (s string) {

@@ -113,7 +113,7 @@ func (f *Fold) measureEntries(node *Node, path Path, old *Node) error {
 	for _, r := range node.Covered {
 		for n := r.First; n <= r.Last; n++ {
 			var e Entry
-			if err := f.r.must(RowEntry, n, &e); err != nil {
+			if err := f.r.entry(n, &e); err != nil {
 				return err
 			}
 			if old == nil { // a repair covers what its predecessor did

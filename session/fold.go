@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"lcm/events"
 )
@@ -67,12 +68,17 @@ type Fold struct {
 // NewFold opens a session's rows for applying events.
 func NewFold(ref events.Ref, r Rows) (*Fold, error) {
 	f := &Fold{r: rows{r}, ref: ref}
-	_, err := f.r.get(RowHead, nil, &f.head)
+	var err error
+	f.head, err = f.r.head()
 	return f, err
 }
 
 // Head returns the head after the events applied so far.
-func (f *Fold) Head() Head { return f.head }
+func (f *Fold) Head() Head {
+	h := f.head
+	h.Path = slices.Clone(h.Path) // the fold goes on extending its own
+	return h
+}
 
 // Flush writes the head row.
 func (f *Fold) Flush() error {
@@ -237,7 +243,7 @@ func (f *Fold) putEntry(e Entry, body []byte) error {
 			return err
 		}
 	}
-	if err := f.r.Put(RowEntry, Num(e.N), e.encode()); err != nil {
+	if err := f.r.put(RowEntry, Num(e.N), e); err != nil {
 		return err
 	}
 	if err := f.r.Put(RowTurn, []byte(e.ID), Num(e.N)); err != nil {
@@ -261,10 +267,13 @@ func (f *Fold) putEntry(e Entry, body []byte) error {
 	if e.Role.Pinned() && h.Pinned == h.Leaf {
 		h.Pinned = e.N
 	}
-	h.Leaf = e.N
-	h.Path = Joined(h.Path, []events.Range{{First: e.N, Last: e.N}})
 	h.ContextTokens += e.Tokens
-	return nil
+	if n := len(h.Path); n > 0 && h.Leaf+1 == e.N {
+		h.Leaf, h.Path[n-1].Last = e.N, e.N
+		return nil
+	}
+	h.Leaf, h.Path = e.N, append(h.Path, events.Range{First: e.N, Last: e.N})
+	return f.r.putPath(h.Path)
 }
 
 // moveTo makes leaf the end of the current path, wherever it is in the tree,
@@ -275,6 +284,9 @@ func (f *Fold) moveTo(leaf uint64) error {
 		return err
 	}
 	f.head.Leaf, f.head.Path = leaf, path
+	if err := f.r.putPath(path); err != nil {
+		return err
+	}
 	if f.head.Pinned, err = f.r.pinned(path); err != nil {
 		return err
 	}
@@ -314,7 +326,7 @@ func (f *Fold) activate(c *Cut) error {
 
 func (f *Fold) addTokens(n uint64, clipped map[uint64]int) error {
 	var e Entry
-	if err := f.r.must(RowEntry, n, &e); err != nil {
+	if err := f.r.entry(n, &e); err != nil {
 		return err
 	}
 	if t, ok := clipped[n]; ok {

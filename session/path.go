@@ -130,7 +130,7 @@ func (r rows) pinned(p Path) (uint64, error) {
 	last := uint64(0)
 	for n := p.Next(0); n != 0; n = p.Next(n) {
 		var e Entry
-		if err := r.must(RowEntry, n, &e); err != nil {
+		if err := r.entry(n, &e); err != nil {
 			return 0, err
 		}
 		if !e.Role.Pinned() {

@@ -14,15 +14,13 @@ func NewReader(r Rows) Reader { return Reader{rows{r}} }
 
 // Head returns the session's head, the zero Head for an unknown session.
 func (q Reader) Head() (Head, error) {
-	var h Head
-	_, err := q.r.get(RowHead, nil, &h)
-	return h, err
+	return q.r.head()
 }
 
 // Entry returns entry n.
 func (q Reader) Entry(n uint64) (Entry, error) {
 	var e Entry
-	err := q.r.must(RowEntry, n, &e)
+	err := q.r.entry(n, &e)
 	return e, err
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,7 @@ import (
 
 // SchemaVersion of the rows below. A store that holds another version is
 // rebuilt from the log, never migrated in place.
-const SchemaVersion = 2
+const SchemaVersion = 3
 
 // RowKind names a kind of row; it is the first part of a row's key.
 type RowKind byte
@@ -20,6 +21,7 @@ type RowKind byte
 // The kinds of row. Numbers in keys are 8 bytes big-endian.
 const (
 	RowHead       RowKind = 'h' // () → Head
+	RowPath       RowKind = 'l' // () → the current path without its last range
 	RowEntry      RowKind = 'e' // entry → Entry
 	RowBody       RowKind = 'b' // entry → payload of its TurnAppended, at most MaxBodyBytes
 	RowTurn       RowKind = 'i' // turn id → entry
@@ -179,8 +181,8 @@ type Rejected struct {
 // Num is a row key made of a number.
 func Num(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// rows wraps the port with the codecs of its rows: JSON, but for entries and
-// plain numbers.
+// rows wraps the port with the codecs of its rows: their own where they have
+// one, else JSON; plain numbers.
 type rows struct{ Rows }
 
 func (r rows) get(kind RowKind, key []byte, v any) (bool, error) {
@@ -193,8 +195,8 @@ func (r rows) get(kind RowKind, key []byte, v any) (bool, error) {
 
 func decodeRow(kind RowKind, b []byte, v any) error {
 	var err error
-	if e, ok := v.(*Entry); ok {
-		err = e.decode(b)
+	if own, ok := v.(encoding.BinaryUnmarshaler); ok {
+		err = own.UnmarshalBinary(b)
 	} else {
 		err = json.Unmarshal(b, v)
 	}
@@ -212,8 +214,29 @@ func (r rows) must(kind RowKind, n uint64, v any) error {
 	return err
 }
 
+// entry reads an entry in place: contexts read hundreds.
+func (r rows) entry(n uint64, e *Entry) error {
+	b, err := r.Get(RowEntry, Num(n))
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		return fmt.Errorf("%w: %c %d", ErrNoRow, RowEntry, n)
+	}
+	if err := e.UnmarshalBinary(b); err != nil {
+		return fmt.Errorf("row %c %d: %w", RowEntry, n, err)
+	}
+	return nil
+}
+
 func (r rows) put(kind RowKind, key []byte, v any) error {
-	b, err := json.Marshal(v)
+	var b []byte
+	var err error
+	if own, ok := v.(encoding.BinaryMarshaler); ok {
+		b, err = own.MarshalBinary()
+	} else {
+		b, err = json.Marshal(v)
+	}
 	if err != nil {
 		return fmt.Errorf("row %c %x: %w", kind, key, err)
 	}

@@ -28,7 +28,7 @@ func (f *Fold) effectiveParent(t *events.TurnAppended) (uint64, error) {
 	var group []Entry
 	for _, n := range between {
 		var e Entry
-		if err := f.r.must(RowEntry, n, &e); err != nil {
+		if err := f.r.entry(n, &e); err != nil {
 			return 0, err
 		}
 		group = append(group, e)
@@ -57,7 +57,7 @@ func (f *Fold) effectiveParent(t *events.TurnAppended) (uint64, error) {
 		return leaf, nil
 	}
 	var parent Entry
-	if err := f.r.must(RowEntry, t.Parent, &parent); err != nil {
+	if err := f.r.entry(t.Parent, &parent); err != nil {
 		return 0, err
 	}
 	if len(parent.Results) > 0 || t.MessageID != "" && msgs[t.MessageID] {
@@ -80,7 +80,7 @@ func (f *Fold) groupAt(n uint64) (msgs, open map[string]bool, err error) {
 	var back []Entry
 	for i := 0; n != 0 && i < maxSiblings; i++ {
 		var e Entry
-		if err := f.r.must(RowEntry, n, &e); err != nil {
+		if err := f.r.entry(n, &e); err != nil {
 			return nil, nil, err
 		}
 		assistant := e.Role == events.RoleAssistant

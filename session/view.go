@@ -97,14 +97,12 @@ func (q Reader) fillRaw(v *View, s State) error {
 	}
 	tail := s.Path.After(through)
 	if len(tail) > 0 {
-		v.Tail = make([]Entry, 0, len(tail))
+		v.Tail = make([]Entry, len(tail))
 	}
-	for _, n := range tail {
-		e, err := q.Entry(n)
-		if err != nil {
+	for i, n := range tail {
+		if err := q.r.entry(n, &v.Tail[i]); err != nil {
 			return err
 		}
-		v.Tail = append(v.Tail, e)
 	}
 	return nil
 }

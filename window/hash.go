@@ -16,7 +16,11 @@ func count(s string) int { return tokens.Count(s) }
 // hashes begin with the same bytes in every format.
 func prefixHash(ms []transcript.Message) string {
 	h := sha256.New()
-	var buf []byte
+	size := 0
+	for i := range ms {
+		size = max(size, hashedBytes(ms[i].Blocks))
+	}
+	buf := make([]byte, 0, size)
 	for i := range ms {
 		buf = field(append(buf[:0], 'm'), string(ms[i].Role))
 		buf = field(buf, ms[i].Sender)
@@ -26,6 +30,16 @@ func prefixHash(ms []transcript.Message) string {
 		h.Write(buf)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// hashedBytes is about what the blocks of a message take in the hash.
+func hashedBytes(blocks []events.Block) int {
+	n := 64
+	for i := range blocks {
+		b := &blocks[i]
+		n += 64 + len(b.Text) + len(b.Input) + len(b.Data) + len(b.Raw)
+	}
+	return n
 }
 
 func appendBlock(buf []byte, b *events.Block) []byte {

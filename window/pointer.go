@@ -46,31 +46,33 @@ var frameTokens = sync.OnceValue(func() int {
 // PointerText is the content part that stands for a node: the engine's header
 // and, below it, the tier's text, escaped.
 func PointerText(d session.Node, tier events.TierName) string {
-	t, bare := tierOf(&d, tier)
-	switch {
-	case bare:
-		return header(&d)
-	case tier == events.TierStub:
-		return StubText(d)
-	}
-	return header(&d) + "\n" + escape(t.Text)
+	head, text, _ := pointer(&d, tier)
+	return head + text
 }
 
-// PointerTokens counts one pointer: its header and its text. A node's stored
-// count is used where its text is shown as it was counted.
+// PointerTokens counts one pointer: its header and its text.
 func PointerTokens(d session.Node, tier events.TierName) int {
-	t, bare := tierOf(&d, tier)
-	n := tokens.Count(header(&d))
+	_, _, n := pointer(&d, tier)
+	return n
+}
+
+// pointer is a node's header, what stands below it, and the tokens of both. The
+// node's stored count is used where its text is shown as it was counted.
+func pointer(d *session.Node, tier events.TierName) (head, text string, n int) {
+	t, bare := tierOf(d, tier)
+	head = header(d)
 	switch {
 	case bare:
-		return n
+		return head, "", count(head)
 	case tier == events.TierStub:
-		return tokens.Count(StubText(d))
+		text = StubText(*d)
+		return "", text, count(text)
 	}
-	if text := escape(t.Text); len(text) != len(t.Text) {
-		return n + 1 + tokens.Count(text)
+	n = t.Tokens
+	if text = escape(t.Text); len(text) != len(t.Text) {
+		n = count(text)
 	}
-	return n + 1 + t.Tokens
+	return head + "\n", text, count(head) + 1 + n
 }
 
 // tierOf returns the text of a tier, the primary one where the node has no
@@ -133,11 +135,14 @@ func escape(s string) string {
 	var out []byte
 	done := 0
 	for i := 0; i < len(s); i++ {
-		if s[i] != '[' && s[i] != '<' || !marker(s, i) {
-			continue
+		next := strings.IndexAny(s[i:], "[<")
+		if next < 0 {
+			break
 		}
-		out = append(append(out, s[done:i+1]...), '\\')
-		done = i + 1
+		if i += next; marker(s, i) {
+			out = append(append(out, s[done:i+1]...), '\\')
+			done = i + 1
+		}
 	}
 	if out == nil {
 		return s

@@ -92,8 +92,9 @@ func (b *builder) pointers() {
 		p := Pointer{ID: fmt.Sprintf("#%d", d.N), N: d.N, Tier: events.TierHeader, Depth: d.Depth, First: d.First, Last: d.Last}
 		if i >= folded {
 			p.Tier = b.sh.tiers[i]
-			p.Tokens = PointerTokens(*d, p.Tier)
-			b.text(PointerText(*d, p.Tier), Part{Node: d.N, Tokens: p.Tokens})
+			head, text, n := pointer(d, p.Tier)
+			p.Tokens = n
+			b.text(head+text, Part{Node: d.N, Tokens: n})
 		}
 		b.c.Pointers = append(b.c.Pointers, p)
 	}

@@ -74,7 +74,7 @@ var benchmarks = map[string]benchmark{
 	"append":  {30_000, appendBench},
 	"replay":  {50_000, replayBench},
 	"verify":  {100_000, verifyBench},
-	"context": {10_000, contextBench},
+	"context": {100_000, contextBench},
 	"grep":    {100_000, grepBench},
 }
 

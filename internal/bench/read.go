@@ -87,7 +87,7 @@ func (r *rig) rawReplay(ctx context.Context, n int) (time.Duration, error) {
 }
 
 // contextRounds is how often a context is read.
-const contextRounds = 200
+const contextRounds = 500
 
 func contextBench(ctx context.Context, r *rig) (Result, error) {
 	r.say("importing %d turns", r.Turns)
@@ -102,31 +102,65 @@ func contextBench(ctx context.Context, r *rig) (Result, error) {
 		return Result{}, err
 	}
 	condensed := time.Since(start)
+	if err := r.fillContext(ctx, scope); err != nil {
+		return Result{}, err
+	}
 	r.say("reading the context %d times", contextRounds)
-	var waits []time.Duration
+	if err := r.idle(ctx); err != nil {
+		return Result{}, err
+	}
+	in := api.ContextIn{Scope: api.Scope{Session: "bench"}}
+	assembled, err := timed(func() error {
+		_, err := r.n.Tools().Assemble(ctx, in)
+		return err
+	})
+	if err != nil {
+		return Result{}, err
+	}
 	var last *api.ContextOut
-	for range contextRounds {
-		begin := time.Now()
-		if last, err = r.n.Tools().Context(ctx, api.ContextIn{Scope: api.Scope{Session: "bench"}}); err != nil {
-			return Result{}, err
-		}
-		waits = append(waits, time.Since(begin))
+	encoded, err := timed(func() (err error) {
+		last, err = r.n.Tools().Context(ctx, in)
+		return err
+	})
+	if err != nil {
+		return Result{}, err
 	}
 	raw, err := r.rawReads(len(last.Messages) + len(last.Pointers))
 	if err != nil {
 		return Result{}, err
 	}
 	return Result{
-		Ours: Figure{"context of the condensed session, p50", quantile(waits, 0.50), "ms"},
+		Ours: Figure{"context of the condensed session, p50", quantile(assembled, 0.50), "ms"},
 		Raw:  Figure{"raw bbolt reads of as many rows, p50", raw, "ms"},
 		More: []Figure{
-			{"context, p99", quantile(waits, 0.99), "ms"},
+			{"context, p99", quantile(assembled, 0.99), "ms"},
+			{"context in a provider's JSON, p50", quantile(encoded, 0.50), "ms"},
+			{"context in a provider's JSON, p99", quantile(encoded, 0.99), "ms"},
 			{"tokens of the context", float64(last.Tokens), "tokens"},
 			{"pointers", float64(len(last.Pointers)), ""},
 			{"summaries made", float64(cut.Nodes), ""},
 			{"condensing (extractive summariser)", condensed.Seconds(), "s"},
 		},
 	}, nil
+}
+
+// fillContext talks on after a cut, up to just below the threshold of the next:
+// the largest context that stands between two cuts.
+func (r *rig) fillContext(ctx context.Context, scope api.Scope) error {
+	for said := r.Turns; ; {
+		c, err := r.n.Tools().Assemble(ctx, api.ContextIn{Scope: scope})
+		if err != nil {
+			return err
+		}
+		more := (c.Soft*95/100 - c.Tokens) * len(c.Parts) / c.Tokens
+		if more <= 0 {
+			return nil
+		}
+		if _, err := r.importMore(ctx, scope.Session, said, more); err != nil {
+			return err
+		}
+		said += more
+	}
 }
 
 // rawReads reads rows of a turn's size from a bare bbolt file.
@@ -152,20 +186,30 @@ func (r *rig) rawReads(rows int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var waits []time.Duration
-	for range contextRounds {
-		begin := time.Now()
-		err := db.View(func(tx *bolt.Tx) error {
+	waits, err := timed(func() error {
+		return db.View(func(tx *bolt.Tx) error {
 			b, size := tx.Bucket(bucket), 0
 			for i := range rows {
 				size += len(b.Get(session.Num(uint64(r.Turns - 1 - i))))
 			}
 			return nil
 		})
-		if err != nil {
-			return 0, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return quantile(waits, 0.50), nil
+}
+
+// timed runs what a context call does, contextRounds times.
+func timed(run func() error) ([]time.Duration, error) {
+	var waits []time.Duration
+	for range contextRounds {
+		begin := time.Now()
+		if err := run(); err != nil {
+			return nil, err
 		}
 		waits = append(waits, time.Since(begin))
 	}
-	return quantile(waits, 0.50), nil
+	return waits, nil
 }

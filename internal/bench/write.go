@@ -22,10 +22,15 @@ import (
 
 // importTurns feeds turns through the import path of the node.
 func (r *rig) importTurns(ctx context.Context, session string, turns int) (time.Duration, error) {
+	return r.importMore(ctx, session, 0, turns)
+}
+
+// importMore imports turns behind the first ones.
+func (r *rig) importMore(ctx context.Context, session string, first, turns int) (time.Duration, error) {
 	var buf bytes.Buffer
 	rng := rand.New(rand.NewPCG(1, 2))
 	enc := json.NewEncoder(&buf)
-	for i := range turns {
+	for i := first; i < first+turns; i++ {
 		role := "user"
 		if i%2 == 1 {
 			role = "assistant"

@@ -1,7 +1,7 @@
 package projector_test
 
 import (
-	"encoding/json"
+	"encoding"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -14,14 +14,17 @@ import (
 )
 
 // change rewrites a JSON row.
-func change[T any](t *testing.T, rows session.Rows, kind session.RowKind, key []byte, edit func(*T)) {
+func change[T encoding.BinaryMarshaler, P interface {
+	*T
+	encoding.BinaryUnmarshaler
+}](t *testing.T, rows session.Rows, kind session.RowKind, key []byte, edit func(*T)) {
 	t.Helper()
 	b, err := rows.Get(kind, key)
 	must(t, err)
 	var v T
-	must(t, json.Unmarshal(b, &v))
+	must(t, P(&v).UnmarshalBinary(b))
 	edit(&v)
-	b, err = json.Marshal(v)
+	b, err = v.MarshalBinary()
 	must(t, err)
 	must(t, rows.Put(kind, key, b))
 }
@@ -54,7 +57,7 @@ func TestDoctorFindsAndRepairs(t *testing.T) {
 			b, err := rows.Get(session.RowNode, session.Num(1))
 			must(t, err)
 			var d session.Node
-			must(t, json.Unmarshal(b, &d))
+			must(t, d.UnmarshalBinary(b))
 			must(t, rows.Put(session.RowNodeKey, []byte(d.Key), session.Num(2)))
 		}, "sessions", "the key of node #1 leads to #2"},
 		"coverage": {func(t *testing.T, _ api.StoreTx, rows session.Rows) {

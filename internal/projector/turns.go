@@ -2,7 +2,6 @@ package projector
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"lcm/events"
@@ -24,17 +23,20 @@ const (
 
 // readEntry reads an entry and, where the rows have it, its payload.
 func readEntry(r session.Reader, ref events.Ref, n uint64) (source, error) {
-	src := source{row: api.FeedRow{Ref: ref, Kind: session.RowEntry, N: n}}
-	var err error
-	if src.entry, err = r.Entry(n); err != nil || src.entry.Big {
-		return src, err
+	t, err := storedTurn(r, n)
+	return source{row: api.FeedRow{Ref: ref, Kind: session.RowEntry, Seq: t.Entry.Seq, N: n}, entry: t.Entry, body: t.Payload}, err
+}
+
+func storedTurn(r session.Reader, n uint64) (t api.StoredTurn, err error) {
+	if t.Entry, err = r.Entry(n); err != nil || t.Entry.Big {
+		return t, err
 	}
 	body, err := r.Body(n)
 	if err == nil && body == nil {
 		err = session.ErrNoRow
 	}
-	src.row.Seq, src.body = src.entry.Seq, slices.Clone(body)
-	return src, err
+	t.Payload = slices.Clone(body)
+	return t, err
 }
 
 // Turns answers turns with their payloads, in entry order.
@@ -59,35 +61,34 @@ func (s *Service) Turns(ctx context.Context, q api.TurnsRequest) (*api.TurnsRepl
 			return err
 		}
 		out.Watermark, path = at, st.Path
-		return p.collect(r, q.Ref, st.Entries)
+		return p.collect(r, st.Entries)
 	})
 	if err != nil {
 		return out, err
 	}
-	err = s.fillTurns(ctx, out, p, path)
+	err = s.fillTurns(ctx, q.Ref, out, p, path)
 	return out, err
 }
 
 // fillTurns fetches what only the log has and cuts the page where it is full.
-func (s *Service) fillTurns(ctx context.Context, out *api.TurnsReply, p page, path session.Path) error {
+func (s *Service) fillTurns(ctx context.Context, ref events.Ref, out *api.TurnsReply, p page, path session.Path) error {
 	size := 0
-	for i, src := range p.found {
-		body := src.body
-		if body == nil {
-			var err error
-			if body, err = s.bodyFromLog(ctx, src.row.Ref, src.entry); err != nil {
+	for i := range p.found {
+		t := &p.found[i]
+		if t.Payload == nil {
+			body, err := s.bodyFromLog(ctx, ref, t.Entry)
+			if err != nil {
 				return err
 			}
+			t.Payload = body
 		}
-		if size += len(body) + entryOverhead; i > 0 && size > p.bytes {
-			out.Next = out.Turns[i-1].Entry.N
-			return nil
+		if size += len(t.Payload) + entryOverhead; i > 0 && size > p.bytes {
+			p.found, p.more = p.found[:i], true
+			break
 		}
-		out.Turns = append(out.Turns, api.StoredTurn{
-			Entry: src.entry, Payload: json.RawMessage(body), Removed: !path.Contains(src.entry.N),
-		})
+		t.Removed = !path.Contains(t.Entry.N)
 	}
-	if p.more && len(out.Turns) > 0 {
+	if out.Turns = p.found; p.more && len(out.Turns) > 0 {
 		out.Next = out.Turns[len(out.Turns)-1].Entry.N
 	}
 	return nil
@@ -126,30 +127,42 @@ type page struct {
 	limit  int
 	bytes  int
 
-	found []source
+	found []api.StoredTurn // without a payload where only the log has it
 	more  bool
 }
 
-func (p *page) collect(r session.Reader, ref events.Ref, entries uint64) error {
+func (p *page) collect(r session.Reader, entries uint64) error {
 	size := 0
+	p.found = make([]api.StoredTurn, 0, p.most(entries))
 	for _, rg := range p.ranges {
 		for n := max(rg.First, p.after+1); n <= min(rg.Last, entries); n++ {
 			if len(p.found) == p.limit || size > p.bytes {
 				p.more = true
 				return nil
 			}
-			src, err := readEntry(r, ref, n)
+			t, err := storedTurn(r, n)
 			if err != nil {
 				return err
 			}
-			if src.entry.Big {
+			if t.Entry.Big {
 				size += session.MaxBodyBytes // at least
 			}
-			size += len(src.body) + entryOverhead
-			p.found = append(p.found, src)
+			size += len(t.Payload) + entryOverhead
+			p.found = append(p.found, t)
 		}
 	}
 	return nil
+}
+
+// most is how many turns the page can hold.
+func (p *page) most(entries uint64) int {
+	n := uint64(0)
+	for _, rg := range p.ranges {
+		if first, last := max(rg.First, p.after+1), min(rg.Last, entries); first <= last {
+			n += last - first + 1
+		}
+	}
+	return int(min(n, uint64(p.limit), uint64(p.bytes/entryOverhead+1)))
 }
 
 // Node answers nodes with their place in the DAG.

@@ -1,6 +1,7 @@
 package toolsvc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,16 +20,30 @@ import (
 // asks for condensation, waits up to its deadline, and then renders the
 // emergency view.
 func (s *Service) Context(ctx context.Context, in api.ContextIn) (*api.ContextOut, error) {
+	format := cmp.Or(transcript.Format(in.Format), transcript.OpenAI)
+	c, err := s.Assemble(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return contextOut(format, c, in.PrefixHash)
+}
+
+// Assembled is a context before it is written in a provider's format.
+type Assembled struct {
+	*window.Context
+	Ref   events.Ref
+	Reply *api.ViewReply // the view it was rendered from
+	Soft  int            // the threshold it was judged by
+}
+
+// Assemble reads and renders what Context answers with.
+func (s *Service) Assemble(ctx context.Context, in api.ContextIn) (*Assembled, error) {
 	ref, token, err := s.session(ctx, &in.Scope)
 	if err != nil {
 		return nil, err
 	}
 	if err := wholeInGrant(ctx, ref.Session); err != nil {
 		return nil, err
-	}
-	format := transcript.Format(in.Format)
-	if format == "" {
-		format = transcript.OpenAI
 	}
 	at, err := s.resolve(ctx, ref, in.At, token)
 	if err != nil {
@@ -55,7 +70,7 @@ func (s *Service) Context(ctx context.Context, in api.ContextIn) (*api.ContextOu
 	if err != nil {
 		return nil, err
 	}
-	return contextOut(ref, format, reply, c, asked.Soft(), in.PrefixHash)
+	return &Assembled{c, ref, reply, asked.Soft()}, nil
 }
 
 // validWindow gives the settings a call is rendered under.
@@ -135,6 +150,12 @@ func (s *Service) render(ctx context.Context, r *api.ViewReply, at uint64, o win
 	return c, nil
 }
 
+// A context's turns come in one page where they can.
+const (
+	bodiesPage  = 2_000
+	bodiesBytes = 8 << 20
+)
+
 // bodies reads the payloads of a view; seen is the view's own watermark, so
 // that a replica that lags behind it waits.
 func (s *Service) bodies(ctx context.Context, v *session.View, at uint64, seen events.Position) (session.Bodies, error) {
@@ -151,7 +172,9 @@ func (s *Service) bodies(ctx context.Context, v *session.View, at uint64, seen e
 	}
 	turns := make(map[uint64]*events.TurnAppended, len(v.Tail)+len(v.Pinned)+1)
 	if len(ranges) > 0 {
-		err := s.turns(ctx, api.TurnsRequest{Ref: v.Ref, Ranges: ranges, At: at, Token: seen}, func(t api.StoredTurn) error {
+		err := s.turns(ctx, api.TurnsRequest{
+			Ref: v.Ref, Ranges: ranges, At: at, Token: seen, Limit: bodiesPage, MaxBytes: bodiesBytes,
+		}, func(t api.StoredTurn) error {
 			p, err := events.DecodeTurn(t.Payload)
 			turns[t.Entry.N] = p
 			return err
@@ -168,17 +191,17 @@ func (s *Service) bodies(ctx context.Context, v *session.View, at uint64, seen e
 	}, nil
 }
 
-func contextOut(ref events.Ref, f transcript.Format, r *api.ViewReply, c *window.Context, soft int, lastHash string) (*api.ContextOut, error) {
+func contextOut(f transcript.Format, c *Assembled, lastHash string) (*api.ContextOut, error) {
 	enc, err := c.Encode(f)
 	if err != nil {
 		return nil, problem.New(problem.Invalid, "context as %q: %w", f, err).WithHint("formats are openai, anthropic, plain")
 	}
 	out := &api.ContextOut{
-		Session: ref.Session, Tokens: c.Tokens, Budget: c.Budget, Soft: soft,
+		Session: c.Ref.Session, Tokens: c.Tokens, Budget: c.Budget, Soft: c.Soft,
 		Regime: string(c.Regime), Degraded: c.Degraded, Hypothetical: c.Hypothetical,
-		PrefixHash: c.PrefixHash, Cut: c.Cut, Leaf: entryID(r.View.Leaf), EndsWith: string(c.EndsWith),
+		PrefixHash: c.PrefixHash, Cut: c.Cut, Leaf: entryID(c.Reply.View.Leaf), EndsWith: string(c.EndsWith),
 		BlockTokens: c.BlockTokens, Format: string(f), System: enc.System, Messages: enc.Messages,
-		Pointers: []api.Pointer{}, Token: r.Watermark.String(),
+		Pointers: []api.Pointer{}, Token: c.Reply.Watermark.String(),
 	}
 	if out.Messages == nil {
 		out.Messages = []json.RawMessage{}
@@ -190,7 +213,7 @@ func contextOut(ref events.Ref, f transcript.Format, r *api.ViewReply, c *window
 		})
 	}
 	if lastHash != "" && lastHash != c.PrefixHash {
-		out.PrefixChange = prefixChange(r.View, c)
+		out.PrefixChange = prefixChange(c.Reply.View, c.Context)
 	}
 	return out, nil
 }
