@@ -35,12 +35,12 @@ func settle(old bool, p any, err *error) {
 	}
 }
 
-// MoveAside renames a damaged file, so that nothing is lost, and returns its
-// new name: path.damaged-1, -2, …
-func MoveAside(path string) (string, error) {
+// MoveAside renames a file that cannot be used, so that nothing is lost, and
+// returns its new name: path.<why>-1, -2, …
+func MoveAside(path, why string) (string, error) {
 	dropSums(path)
 	for i := 1; ; i++ {
-		to := fmt.Sprintf("%s.damaged-%d", path, i)
+		to := fmt.Sprintf("%s.%s-%d", path, why, i)
 		if _, err := os.Lstat(to); err == nil {
 			continue
 		} else if !errors.Is(err, os.ErrNotExist) {

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,22 +20,28 @@ type Files struct {
 
 var _ api.Stores = Files{}
 
-// Open opens the store. A damaged file is moved aside and an empty store takes
-// its place; a file of another schema version is refused and left alone.
+// Open opens the store. A damaged file, and one of an older schema, is moved
+// aside and an empty store takes its place; one of a newer schema is refused and
+// left alone.
 func (f Files) Open() (api.Store, error) {
 	s, err := Open(f.Path, f.Options)
 	if err == nil {
 		return s, nil
 	}
-	if !errors.Is(err, ErrDamaged) || f.Options.ReadOnly {
+	older := errors.Is(err, ErrOlder)
+	if !older && !errors.Is(err, ErrDamaged) || f.Options.ReadOnly {
 		return nil, err
 	}
-	to, moveErr := MoveAside(f.Path)
+	suffix, level, what := "damaged", slog.LevelError, "store damaged, moved aside, rebuilding"
+	if older {
+		suffix, level, what = "older", slog.LevelWarn, "store of an older build moved aside, rebuilding from the log"
+	}
+	to, moveErr := MoveAside(f.Path, suffix)
 	if moveErr != nil {
 		return nil, errors.Join(err, moveErr)
 	}
 	if f.Log != nil {
-		f.Log.Error("store damaged, moved aside, rebuilding", "path", f.Path, "moved_to", to, "err", err)
+		f.Log.Log(context.Background(), level, what, "path", f.Path, "moved_to", to, "err", err)
 	}
 	s, err = Open(f.Path, f.Options)
 	if err != nil {

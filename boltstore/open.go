@@ -25,6 +25,10 @@ const layoutVersion = 1
 // that wrap it have the code problem.Damaged.
 var ErrDamaged = errors.New("store damaged")
 
+// ErrOlder: the file was made by an older build. Its rows are made anew from
+// the log, never migrated.
+var ErrOlder = errors.New("store of an older build")
+
 var (
 	bucketMeta     = []byte("meta")
 	bucketName     = []byte("name")
@@ -59,8 +63,8 @@ type Store struct {
 }
 
 // Open opens the store at path, making an empty one where there is none. A
-// damaged file is ErrDamaged. A file of another schema version is
-// problem.Damaged with the command that helps, and is left as it is.
+// damaged file is ErrDamaged, one of an older schema ErrOlder. One of a newer
+// schema is problem.Damaged with what helps. Each is left as it is.
 func Open(path string, o Options) (*Store, error) {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
@@ -182,7 +186,7 @@ func checkSchema(path, have string) error {
 		return problem.New(problem.Damaged, "store %s has schema %s, this build reads %s: it was made by a newer build", path, have, schema()).
 			WithHint("use the newer build, or make the store anew with `lcm rebuild --store`")
 	}
-	return problem.New(problem.Damaged, "store %s has schema %s, this build needs %s", path, have, schema()).
+	return problem.New(problem.Damaged, "%w: %s has schema %s, this build needs %s", ErrOlder, path, have, schema()).
 		WithHint("run `lcm rebuild --store`")
 }
 
@@ -253,7 +257,7 @@ func (s *Store) Close() error {
 		return fmt.Errorf("store %s: %w", s.path, err)
 	}
 	if errors.Is(bad, ErrDamaged) && !s.readOnly {
-		if _, err := MoveAside(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if _, err := MoveAside(s.path, "damaged"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -214,9 +214,31 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-func TestSchemaMismatchIsRefused(t *testing.T) {
+// A store of an older build is replaced, what it was stays beside it.
+func TestOlderSchemaIsReplaced(t *testing.T) {
+	for _, have := range []string{fmt.Sprintf("0.%d", session.SchemaVersion), fmt.Sprintf("1.%d", session.SchemaVersion-1)} {
+		path := filled(t)
+		poke(t, path, "meta", []byte("schema"), []byte(have))
+		if _, err := (boltstore.Files{Path: path, Options: boltstore.Options{ReadOnly: true}}).Open(); !errors.Is(err, boltstore.ErrOlder) {
+			t.Errorf("schema %s read-only: %v", have, err)
+		}
+		s, err := boltstore.Files{Path: path}.Open()
+		must(t, err)
+		must(t, s.View(func(tx api.StoreTx) error {
+			if c, err := tx.Checkpoint(); err != nil || c.Seq != 0 {
+				t.Errorf("schema %s: the new store stands at %d (%v)", have, c.Seq, err)
+			}
+			return nil
+		}))
+		must(t, s.Close())
+		if aside, _ := filepath.Glob(path + ".older-1"); aside == nil {
+			t.Errorf("schema %s: the old store is gone", have)
+		}
+	}
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
 	for have, hint := range map[string]string{
-		fmt.Sprintf("0.%d", session.SchemaVersion):   "lcm rebuild --store",
 		fmt.Sprintf("1.%d", session.SchemaVersion+1): "newer build",
 		fmt.Sprintf("2.%d", session.SchemaVersion):   "newer build",
 	} {
@@ -321,7 +343,7 @@ func damagedFile(t *testing.T, do func([]byte) []byte, crashed bool) {
 	if !errors.Is(err, boltstore.ErrDamaged) {
 		t.Fatalf("reading all = %v", err)
 	}
-	moved, err := boltstore.MoveAside(path)
+	moved, err := boltstore.MoveAside(path, "damaged")
 	must(t, err)
 	if _, err := os.Stat(moved); err != nil {
 		t.Error(err)

@@ -23,11 +23,16 @@ type swap struct {
 
 // followLoop follows the log for as long as ctx lasts, pausing for swaps.
 func (s *Service) followLoop(ctx context.Context, a *applier) error {
+	last, err := s.deps.Log.LastSeq(ctx)
+	if err != nil {
+		return fmt.Errorf("end of the log: %w", err)
+	}
+	progress := s.reported(last, s.applied.set)
 	healedAt := forever // position of the last repair: one that does not last ends the service
 	for {
 		fctx, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)
-		go func() { ended <- s.follow(fctx, a, forever, s.applied.set) }()
+		go func() { ended <- s.follow(fctx, a, forever, progress) }()
 		select {
 		case err := <-ended:
 			cancel()
@@ -48,6 +53,22 @@ func (s *Service) followLoop(ctx context.Context, a *applier) error {
 				return err
 			}
 			a = next
+		}
+	}
+}
+
+// reportEvery is how often a catch-up that takes long says where it is.
+const reportEvery = 5 * time.Second
+
+// reported wraps a progress function: until the position last is reached it
+// tells, now and then, how far it is.
+func (s *Service) reported(last uint64, progress func(uint64)) func(uint64) {
+	next := time.Now().Add(reportEvery)
+	return func(at uint64) {
+		progress(at)
+		if at < last && time.Now().After(next) {
+			s.log.Warn("rows catch up with the log", "applied", at, "of", last)
+			next = time.Now().Add(reportEvery)
 		}
 	}
 }
@@ -234,7 +255,7 @@ func (s *Service) fill(ctx context.Context, fresh api.Store) (*applier, error) {
 	if err != nil {
 		return a, err
 	}
-	return a, s.follow(ctx, a, last, nil)
+	return a, s.follow(ctx, a, last, s.reported(last, func(uint64) {}))
 }
 
 // level brings both stores to one position, whichever is ahead, and answers

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
 	"lcm/boltstore"
+
 	"lcm/events"
 	"lcm/internal/api"
 	"lcm/internal/problem"
@@ -284,6 +286,29 @@ func crash(t *testing.T, path string) {
 	if err := os.Remove(path + ".sum"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
+}
+
+// TestOlderSchema: a store of an older build is made anew from the log, by itself.
+func TestOlderSchema(t *testing.T) {
+	log := newLog("E1")
+	log.configure(ref("a"), nil)
+	for i := range 50 {
+		log.say(ref("a"), events.RoleUser, fmt.Sprintf("turn number %d", i))
+	}
+	f := setup(t, log).start()
+	want := f.digest()
+	must(t, f.halt())
+	path := filepath.Join(f.dir, "lcm.db")
+	db, err := bolt.Open(path, 0o600, nil)
+	must(t, err)
+	must(t, db.Update(func(tx *bolt.Tx) error { return tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte("1.1")) }))
+	must(t, db.Close())
+	crash(t, path)
+	f.start()
+	if d := f.digest(); d != want {
+		t.Error("another digest after the rows were made anew")
+	}
+	f.healthy()
 }
 
 // TestFlippedRow: after a crash a read finds it and it is mended, doctor finds it
