@@ -79,7 +79,7 @@ type Envelope struct {
 // schemas is the newest schema version of each event this build writes.
 var schemas = map[Type]int{
 	TypeTurnAppended: 1, TypeLeafMoved: 1, TypeSessionConfigured: 1, TypeHistoryCompacted: 1,
-	TypeNodeCommitted: 1, TypeCutCommitted: 1, TypePassStalled: 1, TypePositionLost: 1,
+	TypeNodeCommitted: 1, TypeCutCommitted: 1, TypePassStalled: 1, TypePositionLost: 2,
 }
 
 // Errors of decoding. Both make an event invalid, never its session unreadable.

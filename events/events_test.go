@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -61,7 +62,10 @@ func samples() []Payload {
 			Kind: CutRecut, Regime: RegimeBlocking,
 		},
 		&PassStalled{Reason: "condensation-stalled", Detail: "depth cap", Tokens: 1, Target: 2, Leaf: 3},
-		&PositionLost{Seq: 4, Type: TypeTurnAppended, Reason: "block damaged"},
+		&PositionLost{
+			Seq: 4, Type: TypeTurnAppended, Reason: "block damaged",
+			Subject: "lcm.ev.1.t.s", Version: 3, Hash: Hash{1, 2}, Entry: 2,
+		},
 	}
 }
 
@@ -75,7 +79,8 @@ func TestFrozenFixtures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join("testdata", "v1", string(p.EventType())+".json")
+			schema := schemas[p.EventType()]
+			path := filepath.Join("testdata", fmt.Sprint("v", schema), string(p.EventType())+".json")
 			want, err := os.ReadFile(path)
 			if *update && errors.Is(err, os.ErrNotExist) {
 				if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
@@ -90,7 +95,7 @@ func TestFrozenFixtures(t *testing.T) {
 				t.Fatalf("the wire format changed: %s", diff)
 			}
 			m := Message{Data: want}
-			back, err := m.DecodePayload(Envelope{Type: p.EventType(), Schema: 1})
+			back, err := m.DecodePayload(Envelope{Type: p.EventType(), Schema: schema})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,6 +103,21 @@ func TestFrozenFixtures(t *testing.T) {
 				t.Fatal(diff)
 			}
 		})
+	}
+}
+
+// TestEarlierVersions: what an earlier build wrote reads as it did.
+func TestEarlierVersions(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "v1", "PositionLost.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Message{Data: data}.DecodePayload(Envelope{Type: TypePositionLost, Schema: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&PositionLost{Seq: 4, Type: TypeTurnAppended, Reason: "block damaged"}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -283,9 +283,18 @@ type PassStalled struct {
 	Leaf   uint64 `json:"leaf"` // leaf of the path it was judged on
 }
 
-// PositionLost v1: stands where an event could not be recovered.
+// PositionLost v2: stands where an event could not be recovered, with what is
+// known of it. On the subject of the lost event it takes that one's place in
+// the chain.
 type PositionLost struct {
 	Seq    uint64 `json:"seq"`            // its position in the damaged log
-	Type   Type   `json:"type,omitempty"` // what is known of it
+	Type   Type   `json:"type,omitempty"` // "" = not known, as everything below
 	Reason string `json:"reason,omitempty"`
+	// Since v2: subject and version of the lost event, and its chain hash: what the
+	// event behind it links to.
+	Subject string `json:"subject,omitempty"`
+	Version uint64 `json:"version,omitempty"`
+	Hash    Hash   `json:"hash,omitzero"`
+	// Entry of a lost turn: the turns behind it are numbered from there.
+	Entry uint64 `json:"entry,omitempty"`
 }

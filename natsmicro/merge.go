@@ -79,7 +79,7 @@ func (c *ReadsClient) Status(ctx context.Context) (*api.StatusReply, error) {
 		out.Applied, out.Indexed = min(out.Applied, s.Applied), min(out.Indexed, s.Indexed)
 		out.Sessions, out.Due = out.Sessions+s.Sessions, out.Due+s.Due
 		out.Entries, out.Nodes = out.Entries+s.Entries, out.Nodes+s.Nodes
-		out.Rejected, out.Unknown = out.Rejected+s.Rejected, out.Unknown+s.Unknown
+		out.Rejected, out.Unknown, out.Lost = out.Rejected+s.Rejected, out.Unknown+s.Unknown, out.Lost+s.Lost
 		out.StoreBytes, out.IndexBytes = out.StoreBytes+s.StoreBytes, out.IndexBytes+s.IndexBytes
 	}
 	slices.Sort(out.Partitions)

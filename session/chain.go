@@ -21,7 +21,19 @@ func DecodeLink(rec events.Record) (Decoded, error) {
 	if !d.Envelope.Known() {
 		d.err = events.ErrUnknown
 	}
+	if d.Envelope.Type == events.TypePositionLost {
+		d.Judge()
+		d.anchor()
+	}
 	return d, nil
+}
+
+// anchor lets the chain go on from the lost event that a PositionLost stands
+// for, where its hash is known: the event behind links to that one.
+func (d *Decoded) anchor() {
+	if p, ok := d.Payload.(*events.PositionLost); ok && p.Hash != (events.Hash{}) {
+		d.next.Hash = p.Hash
+	}
 }
 
 // Judge reads the payload of an event that DecodeLink read, as Decode does.

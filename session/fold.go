@@ -43,6 +43,7 @@ func Decode(rec events.Record) (Decoded, error) {
 	if t, ok := d.Payload.(*events.TurnAppended); ok {
 		d.contentHash, d.sourceHash = t.ContentHash(), t.SourceHash()
 	}
+	d.anchor()
 	return d, nil
 }
 
@@ -164,7 +165,7 @@ func (f *Fold) apply(d Decoded) (uint64, error) {
 	case *events.PassStalled:
 		return 0, f.r.put(RowStall, Num(d.Record.Seq), p)
 	case *events.PositionLost:
-		return 0, nil
+		return f.lost(d, p)
 	}
 	return 0, reject("no rule for %s", d.Envelope.Type)
 }

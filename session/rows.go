@@ -38,6 +38,7 @@ const (
 	RowFile       RowKind = 'f' // file id → entry that holds its newest body
 	RowStall      RowKind = 't' // stream sequence → events.PassStalled
 	RowRejected   RowKind = 'j' // stream sequence → Rejected
+	RowLost       RowKind = 'l' // stream sequence → Lost
 )
 
 // MaxBodyBytes: larger payloads stay in the log only; their Entry says Big.
@@ -69,6 +70,7 @@ type Head struct {
 	Nodes    uint64 `json:"nodes"`   // accepted nodes, all branches
 	Cuts     uint64 `json:"cuts"`    // accepted cuts, all branches
 	Rejected uint64 `json:"rejected"`
+	Lost     uint64 `json:"lost,omitempty"` // positions that could not be recovered
 
 	Leaf uint64         `json:"leaf"`           // newest entry of the current path, 0 = none
 	Path []events.Range `json:"path,omitempty"` // the current path, root to leaf

@@ -98,6 +98,9 @@ func (a *app) printVerify(r *api.VerifyReply) error {
 		}
 		p.f("log %s: %d events of %d sessions in %.2f s (%.0f a second), positions 1 to %d\n",
 			r.Epoch, r.Events, r.Sessions, r.Seconds, float64(r.Events)/max(r.Seconds, 1e-9), r.Last)
+		if r.Lost > 0 {
+			p.f("%d positions could not be recovered by a restore or repair and are LOST\n", r.Lost)
+		}
 		if r.OK {
 			p.f("every event is there and links to the one before it\n")
 		} else {

@@ -130,7 +130,7 @@ func (a *app) statusCmd() *cobra.Command {
 			add("rows", s.Lag <= busyLag, "%d sessions, %d turns, %d summaries; %d events behind; %d bytes", s.Sessions, s.Entries, s.Nodes, s.Lag, s.StoreBytes)
 			add("index", true, "%d events behind; %d bytes", s.IndexLag, s.IndexBytes)
 			add("condensing", true, "%d sessions over their threshold", s.Due)
-			add("events", s.Rejected == 0, "%d rejected, %d of a later build", s.Rejected, s.Unknown)
+			add("events", s.Rejected == 0, "%d rejected, %d of a later build, %d lost for good", s.Rejected, s.Unknown, s.Lost)
 			return a.printReport(r)
 		},
 	}

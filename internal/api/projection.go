@@ -56,6 +56,7 @@ type Counts struct {
 	Removed  int64  `json:"removed"`
 	Rejected uint64 `json:"rejected"`
 	Unknown  uint64 `json:"unknown"`
+	Lost     uint64 `json:"lost,omitempty"` // positions that could not be recovered
 }
 
 // RowsTx is the part of a transaction that holds sessions.

@@ -260,6 +260,7 @@ type StatusReply struct {
 	Due        int    `json:"due"` // sessions over soft
 	Rejected   uint64 `json:"rejected"`
 	Unknown    uint64 `json:"unknown"` // events of a later build
+	Lost       uint64 `json:"lost"`    // positions that a restore or repair could not recover
 	StoreBytes int64  `json:"store_bytes"`
 	IndexBytes int64  `json:"index_bytes"`
 }

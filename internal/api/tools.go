@@ -194,7 +194,9 @@ type TurnOut struct {
 	Tokens  int            `json:"tokens"`
 	Time    time.Time      `json:"time"`
 	Removed bool           `json:"removed"`
-	Files   []events.File  `json:"files"`
+	// Lost: the turn could not be recovered from a damaged log; Text says so.
+	Lost  bool          `json:"lost,omitempty"`
+	Files []events.File `json:"files"`
 	// Raw is the verbatim original, where asked for.
 	Raw string `json:"raw,omitempty"`
 }

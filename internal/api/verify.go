@@ -13,6 +13,7 @@ type VerifyIn struct {
 const (
 	FaultMissing = "missing" // a position that the log cannot give
 	FaultBroken  = "broken"  // an event that does not link, or cannot be read
+	FaultLost    = "lost"    // a position that a restore or repair could not recover: said, and no fault of the log as it is
 )
 
 // VerifyFault is one damaged or missing position.
@@ -44,6 +45,7 @@ type VerifyReply struct {
 	Sessions int           `json:"sessions"`
 	Missing  uint64        `json:"missing"`
 	Broken   uint64        `json:"broken"`
+	Lost     uint64        `json:"lost,omitempty"` // positions that a restore or repair could not recover
 	Faults   []VerifyFault `json:"faults"`
 	// More faults than are listed.
 	More    uint64  `json:"more,omitempty"`

@@ -17,6 +17,7 @@ import (
 	"lcm/events"
 	"lcm/internal/api"
 	"lcm/internal/problem"
+	"lcm/session"
 )
 
 // store is a log in memory with its side streams, as source and as target.
@@ -267,21 +268,23 @@ func TestLostPositions(t *testing.T) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	got := restored(t, d, &store{})
-	link := events.Link{}
+	link := map[string]events.Link{}
 	for seq := uint64(1); seq <= 21; seq++ {
 		m := got.log[seq]
+		env, err := m.Envelope()
 		if want, ok := src.log[seq]; ok {
 			if Witness(m) != Witness(want) {
 				t.Errorf("position %d is not what it was", seq)
 			}
-			continue
-		}
-		env, err := m.Envelope()
-		if err != nil || env.Type != events.TypePositionLost {
+		} else if err != nil || env.Type != events.TypePositionLost {
 			t.Fatalf("position %d: %+v, %v", seq, env, err)
 		}
-		if link, err = m.Follows(env, link); err != nil {
-			t.Error(err)
+		d, err := session.Decode(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if link[m.Subject], err = d.Follow(link[m.Subject]); err != nil {
+			t.Errorf("position %d: %v", seq, err)
 		}
 	}
 }

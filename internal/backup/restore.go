@@ -28,9 +28,6 @@ type Target interface {
 	Finish(ctx context.Context) error
 }
 
-// lostRef names the session that PositionLost events stand in.
-var lostRef = events.Ref{Tenant: "lcm", Session: "lost-positions"}
-
 const (
 	storeEvents = 1000 // the server's limit of an atomic batch
 	storeBytes  = 8 << 20
@@ -46,16 +43,7 @@ func (d *Dir) Restore(ctx context.Context, s Summary, target Target, progress fu
 		return s, problem.New(problem.Conflict, "the restored log ends at %d, the backup at %d", after, s.Last)
 	}
 	r := &restore{ctx: ctx, target: target, after: after, partitions: s.Partitions, until: s.Last, progress: progress}
-	files, err := d.files()
-	if err != nil {
-		return s, err
-	}
-	for _, f := range files {
-		if _, err := d.each(f.name, r.frame); err != nil {
-			return s, err
-		}
-	}
-	if err := r.flush(); err != nil {
+	if err := r.run(d.frames, s.Lost > 0); err != nil {
 		return s, err
 	}
 	s.Added = r.stored
@@ -63,6 +51,20 @@ func (d *Dir) Restore(ctx context.Context, s Summary, target Target, progress fu
 		return s, err
 	}
 	return s, target.Finish(ctx)
+}
+
+// frames hands over the log's frames in order.
+func (d *Dir) frames(visit func(Frame) error) error {
+	files, err := d.files()
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if _, err := d.each(f.name, visit); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sides restores dead letters, then the inbox: what is in both was refused
@@ -104,32 +106,45 @@ type restore struct {
 	batch      []events.Message
 	bytes      int
 	stored     uint64
-	lost       events.Link // chain of the lost positions
+	lost       map[uint64]events.Message // what stands at lost positions
 	progress   func(Progress)
 }
 
-func (r *restore) frame(f Frame) error {
-	m := f.Message.Message
-	if f.Lost {
+// run stores what frames hands over. With lost positions among it, it goes over
+// it twice: what they held follows from what stands around them.
+func (r *restore) run(frames func(func(Frame) error) error, lost bool) error {
+	if lost {
+		l := newLosses(r.partitions)
+		if err := frames(l.add); err != nil {
+			return err
+		}
 		var err error
-		if m, r.lost, err = r.lostEvent(f); err != nil {
+		if r.lost, err = l.events(); err != nil {
 			return err
 		}
 	}
+	if err := frames(r.frame); err != nil {
+		return err
+	}
+	return r.flush()
+}
+
+func (r *restore) frame(f Frame) error {
 	if f.Message.Seq <= r.after { // stored before an interruption
 		return nil
+	}
+	m := f.Message.Message
+	if f.Lost {
+		var ok bool
+		if m, ok = r.lost[f.Message.Seq]; !ok {
+			return problem.New(problem.Damaged, "position %d is lost and was not when the backup was checked", f.Message.Seq)
+		}
 	}
 	r.batch, r.bytes = append(r.batch, m), r.bytes+len(m.Data)
 	if len(r.batch) >= storeEvents || r.bytes >= storeBytes {
 		return r.flush()
 	}
 	return nil
-}
-
-// lostEvent stands where an event is lost. Its time is none that anybody knows.
-func (r *restore) lostEvent(f Frame) (events.Message, events.Link, error) {
-	subject := events.Subject(events.LaneTimeline, lostRef, r.partitions)
-	return events.Encode(subject, &events.PositionLost{Seq: f.Message.Seq, Reason: f.Reason}, unknownTime, r.lost)
 }
 
 func (r *restore) flush() error {

@@ -169,6 +169,13 @@ func (b *batch) record(it *item, out session.Outcome) error {
 		b.counts.Unknown++
 	case out.Reason != "":
 		return b.reject(it, out)
+	case out.Type == events.TypePositionLost:
+		b.counts.Lost++
+		if out.Number == 0 {
+			return nil
+		}
+		b.counts.Entries++
+		return b.feed(it, session.RowEntry, out.Number)
 	case out.Type == events.TypeTurnAppended:
 		b.counts.Entries++
 		if t, ok := it.decoded.Payload.(*events.TurnAppended); ok {

@@ -101,6 +101,11 @@ func (d *doctor) session(ref events.Ref) []string {
 		if head, err = r.Head(); err != nil {
 			return nil, err
 		}
+		if head.Lost > 0 {
+			if err := d.noteLost(ref, r); err != nil {
+				return nil, err
+			}
+		}
 		return r.Audit(d.deep)
 	})
 	last := uint64(0)

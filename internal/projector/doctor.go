@@ -50,6 +50,7 @@ type doctor struct {
 	s        *Service
 	deep     bool
 	checks   []api.Check
+	losses   []string // lost positions, some
 	storeBad bool
 	indexBad bool
 }
@@ -97,6 +98,7 @@ func (d *doctor) run(ctx context.Context) {
 	}
 	d.index(ctx)
 	d.rejected()
+	d.lost()
 	d.sizes()
 }
 
@@ -216,6 +218,40 @@ func (d *doctor) rejected() {
 		detail += fmt.Sprintf("; position %d (%s on %s): %s", r.Seq, r.Type, r.Subject, r.Reason)
 	}
 	d.add("rejected", faultsOf(err), detail)
+}
+
+// lost names the positions that a restore or repair could not recover. They
+// are no fault of this log: nobody can mend them.
+func (d *doctor) lost() {
+	var c api.Counts
+	err := d.s.look(func(tx api.StoreTx) (err error) {
+		c, err = tx.Counts()
+		return err
+	})
+	detail := fmt.Sprintf("%d positions were lost to damage and could not be recovered", c.Lost)
+	for _, l := range d.losses {
+		detail += "; " + l
+	}
+	if n := int(c.Lost) - len(d.losses); n > 0 && len(d.losses) > 0 {
+		detail += fmt.Sprintf("; and %d more", n)
+	}
+	d.add("lost", faultsOf(err), detail)
+}
+
+// noteLost spells out the first lost positions.
+func (d *doctor) noteLost(ref events.Ref, r session.Reader) error {
+	for before := ^uint64(0); len(d.losses) < shownFaults; {
+		l, at, err := r.LostAt(before)
+		if err != nil || l == nil {
+			return err
+		}
+		text := fmt.Sprintf("position %d of session %s", l.Seq, ref)
+		if l.Entry != 0 {
+			text += fmt.Sprintf(", its turn e%d", l.Entry)
+		}
+		d.losses, before = append(d.losses, text), at-1
+	}
+	return nil
 }
 
 func (d *doctor) sizes() {

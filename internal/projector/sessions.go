@@ -303,7 +303,7 @@ func (s *Service) Status(ctx context.Context) (*api.StatusReply, error) {
 			}
 			c, err := tx.Counts()
 			out.Due, out.Sessions, out.Entries, out.Nodes = len(hot), c.Sessions, c.Entries, c.Nodes
-			out.Rejected, out.Unknown = c.Rejected, c.Unknown
+			out.Rejected, out.Unknown, out.Lost = c.Rejected, c.Unknown, c.Lost
 			return err
 		})
 	})

@@ -90,6 +90,9 @@ func (c *check) add(d *decoded) {
 		s.before, s.was = s.link, s.seq
 		s.link, s.seq = link, seq
 		c.out.Valid++
+		if p, ok := d.Payload.(*events.PositionLost); ok {
+			c.isLost(d, p)
+		}
 		if d.Unknown() {
 			c.out.Unknown++
 			return
@@ -164,6 +167,19 @@ func (c *check) broken(s *subject, d *decoded, reason string) {
 	}
 }
 
+// isLost names a position that a restore or repair could not recover.
+func (c *check) isLost(d *decoded, p *events.PositionLost) {
+	c.out.Lost++
+	f := api.VerifyFault{Seq: p.Seq, Kind: api.FaultLost, Type: p.Type, Version: p.Version, Reason: "it could not be recovered: " + p.Reason}
+	if p.Subject != "" {
+		f.Tenant, f.Session, f.Lane = d.Ref.Tenant, d.Ref.Session, d.Lane
+	}
+	if p.Entry != 0 {
+		f.Reason = fmt.Sprintf("the turn e%d could not be recovered: %s", p.Entry, p.Reason)
+	}
+	c.fault(f)
+}
+
 // lost notes the positions from first up to before.
 func (c *check) lost(first, before uint64) {
 	if first >= before {
@@ -200,7 +216,8 @@ func (c *check) finish() {
 	}
 	slices.SortStableFunc(c.out.Faults, func(a, b api.VerifyFault) int { return cmp.Compare(a.Seq, b.Seq) })
 	c.out.Sessions = len(c.sessions)
-	c.out.OK = c.out.Missing == 0 && c.out.Broken == 0 && len(c.out.Faults) == 0
+	c.out.OK = c.out.Missing == 0 && c.out.Broken == 0 &&
+		!slices.ContainsFunc(c.out.Faults, func(f api.VerifyFault) bool { return f.Kind != api.FaultLost })
 }
 
 // shownSessions of one missing position are named.
