@@ -29,13 +29,14 @@ var layers = []struct {
 	// Adapters translate; they never import each other.
 	{
 		packages: []string{"natslog", "natsembed", "natsmicro", "boltstore", "bleveindex", "llm"},
-		may:      []string{"events", "session", "condense", "tokens", "rank", "chat", "internal/api", "internal/problem"}, engines: true,
+		may:      []string{"events", "session", "condense", "tokens", "rank", "chat", "grant", "internal/api", "internal/problem"}, engines: true,
 	},
 	// Services orchestrate over ports; they never import adapters or engines.
 	{
 		packages: []string{"internal/ingest", "internal/projector", "internal/condenser", "internal/toolsvc"},
 		may:      []string{"events", "session", "condense", "window", "transcript", "tokens", "explore", "extract", "rank", "grant", "internal/api", "internal/problem"},
 	},
+	{packages: []string{"internal/grants"}, may: []string{"grant", "internal/problem"}},
 	{packages: []string{"internal/auth"}, may: []string{"events", "grant", "internal/api", "internal/problem"}},
 	{packages: []string{"client"}, may: []string{"internal/api", "internal/problem"}},
 	// What needs the log alone: read it whole, copy it.

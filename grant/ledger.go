@@ -26,6 +26,7 @@ const (
 // Ledger is what a root grant and its descendants have spent: one value, so
 // that a charge to all ancestors is one atomic write.
 type Ledger struct {
+	Tenant   string              `json:"tenant"`
 	Accounts map[string]*Account `json:"accounts"`
 }
 
@@ -49,7 +50,7 @@ type Payment struct {
 func (l *Ledger) Open(c Claims, now time.Time) error {
 	l.prune(now)
 	if l.Accounts == nil {
-		l.Accounts = map[string]*Account{}
+		l.Tenant, l.Accounts = c.Tenant, map[string]*Account{}
 	}
 	if p := c.Parent(); p != "" {
 		if err := l.Check(p, now); err != nil {
@@ -93,6 +94,18 @@ func (l *Ledger) lineage(id string, now time.Time) ([]*Account, error) {
 func (l *Ledger) Check(id string, now time.Time) error {
 	_, err := l.lineage(id, now)
 	return err
+}
+
+// Descends reports whether a live grant is another one or descends from it.
+func (l *Ledger) Descends(id, from string) bool {
+	for range MaxDepth + 1 {
+		a := l.Accounts[id]
+		if a == nil || id == from {
+			return a != nil
+		}
+		id = a.Parent
+	}
+	return false
 }
 
 // Left is what a grant may still spend: the least of its own and its

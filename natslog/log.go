@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -81,6 +82,7 @@ type Log struct {
 	epoch      string
 	partitions int
 	o          Options
+	bucket     atomic.Pointer[jetstream.KeyValue] // of grants, once it was needed
 }
 
 // minPayload is what a server must take: the largest event (4 MiB) with its

@@ -46,6 +46,7 @@ type Config struct {
 	// LogLevel: debug, info, warn, error.
 	LogLevel string `koanf:"log_level"`
 
+	Auth       Auth       `koanf:"auth"`
 	Projector  Projector  `koanf:"projector"`
 	Condenser  Condenser  `koanf:"condenser"`
 	Summarizer Summarizer `koanf:"summarizer"`
@@ -54,6 +55,14 @@ type Config struct {
 	// Models are what sessions of a model get in their place (models.go). The
 	// file only.
 	Models Models `koanf:"-"`
+}
+
+// Auth settings: who may call.
+type Auth struct {
+	// GrantKey is the file of the key that signs grants, 32 bytes in base64,
+	// mode 600. Every toolsvc of a log needs the same one. Default grant.key in
+	// the data directory, made when it is first needed.
+	GrantKey string `koanf:"grant_key"`
 }
 
 // Projector settings.

@@ -126,6 +126,7 @@ func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser) error {
 	var err error
 	n.tools, err = toolsvc.New(cfg, toolsvc.Deps{
 		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: ingest.Parse,
+		Grants: n.openGrants(),
 		Verify: verifier(n.log), Export: exporter(n.log),
 		Import: func(ctx context.Context, src io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
 			settings, err := n.cfg.SessionDefaults()

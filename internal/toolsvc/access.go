@@ -3,7 +3,6 @@ package toolsvc
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 
 	"lcm/events"
@@ -12,15 +11,6 @@ import (
 	"lcm/internal/problem"
 	"lcm/tokens"
 )
-
-// Grants keeps what was handed on. Charges are atomic over a grant and all its
-// ancestors, on every replica.
-type Grants interface {
-	// Open verifies a token; what it says still holds.
-	Open(ctx context.Context, token string) (grant.Claims, error)
-	// Charge takes tokens from a grant; a key seen before is not charged again.
-	Charge(ctx context.Context, c grant.Claims, key string, tokens int) (left int, err error)
-}
 
 // fenced puts the check of the caller before every tool: the one place where
 // it is made.
@@ -66,7 +56,7 @@ func (s *Service) authorise(ctx context.Context, t Tool, in json.RawMessage) (co
 	}
 	switch {
 	case c.Grant != nil:
-		if !t.Grantable || !c.Grant.Allows(t.Name) {
+		if !t.Grantable || !c.Grant.Allows(t.grantedAs()) {
 			return ctx, problem.New(problem.Forbidden, "%s is not among the tools of the grant", t.Name).WithHint("ask who gave it for another one")
 		}
 	case t.Whole && !c.Operator:
@@ -90,7 +80,7 @@ func (s *Service) underGrant(ctx context.Context, c api.Caller, in json.RawMessa
 		return c, nil // the tool says what is wrong with its parameters
 	}
 	if s.d.Grants == nil {
-		return c, problem.New(problem.Unavailable, "grants are not honoured here")
+		return c, noGrants()
 	}
 	if c.Grant != nil {
 		return c, problem.New(problem.Invalid, "a call under a grant cannot name another one")
@@ -110,7 +100,7 @@ func (s *Service) underGrant(ctx context.Context, c api.Caller, in json.RawMessa
 // answer that cannot be paid is not given.
 func (s *Service) charge(ctx context.Context, t Tool, in json.RawMessage, out any) error {
 	c, _ := api.CallerOf(ctx)
-	if c.Grant == nil {
+	if c.Grant == nil || t.grantedAs() == toolGrant {
 		return nil
 	}
 	text, err := json.Marshal(out)
@@ -122,9 +112,6 @@ func (s *Service) charge(ctx context.Context, t Tool, in json.RawMessage, out an
 		key = events.HashBytes([]byte(id + "\x00" + t.Name + "\x00" + string(in)))
 	}
 	_, err = s.d.Grants.Charge(ctx, *c.Grant, key, tokens.Count(string(text)))
-	if errors.Is(err, grant.ErrSpent) {
-		return problem.New(problem.Limited, "%s: %w", t.Name, err).WithHint("ask for less, with max_tokens or limit, or for another grant")
-	}
 	return err
 }
 
