@@ -38,6 +38,8 @@ var layers = []struct {
 	},
 	{packages: []string{"internal/grants"}, may: []string{"grant", "internal/problem"}},
 	{packages: []string{"internal/auth"}, may: []string{"events", "grant", "internal/api", "internal/problem"}},
+	// The tools over another protocol.
+	{packages: []string{"internal/mcp"}, may: []string{"internal/problem", "internal/toolsvc"}},
 	{packages: []string{"client"}, may: []string{"internal/api", "internal/problem"}},
 	// What needs the log alone: read it whole, copy it.
 	{packages: []string{"internal/verify", "internal/backup"}, may: []string{"events", "session", "internal/api", "internal/problem"}},

@@ -71,6 +71,23 @@ func (c *Client) Call(ctx context.Context, tool string, in, out any) error {
 	return decode(tool, resp, out)
 }
 
+// Tool runs a tool with JSON parameters and answers with its JSON, as it is.
+func (c *Client) Tool(ctx context.Context, tool string, in json.RawMessage) (json.RawMessage, error) {
+	var out json.RawMessage
+	if tool != "append" {
+		return out, c.Call(ctx, tool, in, &out)
+	}
+	var a api.AppendIn
+	if err := json.Unmarshal(in, &a); err != nil {
+		return nil, problem.New(problem.Invalid, "append: %w", err)
+	}
+	r, err := c.AppendBody(ctx, a, a.Turns)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(r)
+}
+
 // AppendBody posts a body of turns in any accepted format, once: without ids in
 // it, a second try could store them twice.
 func (c *Client) AppendBody(ctx context.Context, in api.AppendIn, body []byte) (*api.AppendOut, error) {

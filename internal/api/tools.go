@@ -14,9 +14,9 @@ import (
 type Scope struct {
 	// Tenant is the caller's own; only an operator may name another.
 	Tenant  string `json:"tenant,omitempty"`
-	Session string `json:"session,omitempty"`
+	Session string `json:"session,omitempty" jsonschema:"name of the session"`
 	// Grant is a token to call under, in addition to the caller's own rights.
-	Grant string `json:"grant,omitempty"`
+	Grant string `json:"grant,omitempty" jsonschema:"a capability token to call under"`
 	// Token: answer only once this position is visible. Fresh asks for
 	// everything the log holds at the time of the call.
 	Token string `json:"token,omitempty"`
@@ -29,6 +29,21 @@ type AppendIn struct {
 	Format string `json:"format,omitempty"` // auto (default), lcm, openai, anthropic, …
 	// Turns is the body where there is nothing beside the parameters (NATS).
 	Turns json.RawMessage `json:"turns,omitempty"`
+}
+
+// AgentAppendIn is AppendIn as models are offered it.
+type AgentAppendIn struct {
+	Scope
+	Turns []AgentTurn `json:"turns" jsonschema:"what was said, in order"`
+}
+
+// AgentTurn is a turn that a model records.
+type AgentTurn struct {
+	ID      string `json:"id" jsonschema:"names the turn in its session for ever"`
+	Role    string `json:"role" jsonschema:"user, assistant, system, developer or tool"`
+	Content string `json:"content"`
+	Sender  string `json:"sender,omitempty" jsonschema:"who said it, where several share a role"`
+	Time    string `json:"time,omitempty" jsonschema:"when it was said, RFC 3339"`
 }
 
 // AppendedTurn is the fate of one turn of an append.
@@ -89,8 +104,8 @@ type ImportProgress struct {
 // SessionsIn lists sessions.
 type SessionsIn struct {
 	Scope
-	Prefix string `json:"prefix,omitempty"`
-	After  string `json:"after,omitempty"`
+	Prefix string `json:"prefix,omitempty" jsonschema:"names that begin with this"`
+	After  string `json:"after,omitempty" jsonschema:"go on behind this name"`
 	Limit  int    `json:"limit,omitempty"`
 	At     string `json:"at,omitempty"`
 }
@@ -98,14 +113,18 @@ type SessionsIn struct {
 // ContextIn asks for the active context.
 type ContextIn struct {
 	Scope
-	Window   int    `json:"window,omitempty"`
-	Overhead int    `json:"overhead,omitempty"`
-	At       string `json:"at,omitempty"`     // e12, @<seq> or RFC 3339
-	Format   string `json:"format,omitempty"` // openai (default), anthropic, plain
+	Window   int    `json:"window,omitempty" jsonschema:"render for this window in tokens, without changing the session"`
+	Overhead int    `json:"overhead,omitempty" jsonschema:"tokens of system prompt and tools outside of the session"`
+	At       string `json:"at,omitempty" jsonschema:"as of e12, @<position> or an RFC 3339 time"`
+	Format   string `json:"format,omitempty" jsonschema:"openai (default), anthropic, plain"`
 	// PrefixHash is the caller's last one; a change is explained.
 	PrefixHash string `json:"prefix_hash,omitempty"`
 	// WaitSeconds bounds the wait for condensation when over B; 0 = 30.
-	WaitSeconds int `json:"wait_seconds,omitempty"`
+	WaitSeconds int `json:"wait_seconds,omitempty" jsonschema:"wait this long for condensation when over budget"`
+	// MaxTokens bounds the answer, 0 = no bound; Cursor of an answer goes on.
+	// Messages too large for one answer come in parts, in the plain format.
+	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"bounds the answer"`
+	Cursor    string `json:"cursor,omitempty" jsonschema:"go on where an earlier answer ended"`
 }
 
 // Pointer is a summary a context shows.
@@ -137,7 +156,9 @@ type ContextOut struct {
 	Format       string            `json:"format"`
 	System       json.RawMessage   `json:"system,omitempty"` // Anthropic only
 	Messages     []json.RawMessage `json:"messages"`
-	Token        string            `json:"token"`
+	// Cursor goes on where max_tokens ended the answer, "" = it is whole.
+	Cursor string `json:"cursor,omitempty"`
+	Token  string `json:"token"`
 }
 
 // ConfigureIn changes settings; Set holds names of events.Settings fields.
@@ -181,6 +202,9 @@ type ShowIn struct {
 	Raw    bool   `json:"raw,omitempty"`
 	Cursor string `json:"cursor,omitempty"`
 	Limit  int    `json:"limit,omitempty"`
+	// MaxTokens bounds the answer, 0 = no bound: turns then come as their text,
+	// without blocks, and one that is too large in parts.
+	MaxTokens int `json:"max_tokens,omitempty"`
 }
 
 // TurnOut is a turn as people and tools see it.
@@ -199,6 +223,9 @@ type TurnOut struct {
 	Files []events.File `json:"files"`
 	// Raw is the verbatim original, where asked for.
 	Raw string `json:"raw,omitempty"`
+	// Part says which bytes of the turn's text these are, where it is too large
+	// for one answer: "0-4000 of 91000".
+	Part string `json:"part,omitempty"`
 }
 
 // TurnsOut is one page of turns.
@@ -212,37 +239,38 @@ type TurnsOut struct {
 // GrepIn searches; see GrepRequest.
 type GrepIn struct {
 	Scope
-	Pattern string `json:"pattern"`
+	Pattern string `json:"pattern" jsonschema:"what to look for"`
 	// Mode: words (default), phrase, relevance, regex, substring. Regex and
 	// Phrase are short for the mode of that name.
-	Mode           string   `json:"mode,omitempty"`
-	Regex          bool     `json:"regex,omitempty"`
-	Phrase         bool     `json:"phrase,omitempty"`
-	IgnoreCase     bool     `json:"ignore_case,omitempty"`
-	Multiline      bool     `json:"multiline,omitempty"`
-	Sessions       []string `json:"sessions,omitempty"`
-	Node           string   `json:"node,omitempty"`
-	Roles          []string `json:"roles,omitempty"`
-	Kinds          []string `json:"kinds,omitempty"`
-	Depths         []int    `json:"depths,omitempty"`
-	Since          string   `json:"since,omitempty"`
-	Until          string   `json:"until,omitempty"`
-	IncludeRemoved bool     `json:"include_removed,omitempty"`
-	Sort           string   `json:"sort,omitempty"`
-	Neighbours     int      `json:"neighbours,omitempty"`
-	Limit          int      `json:"limit,omitempty"`
-	MaxTokens      int      `json:"max_tokens,omitempty"`
-	Cursor         string   `json:"cursor,omitempty"`
+	Mode           string   `json:"mode,omitempty" jsonschema:"words (default), phrase, relevance, regex, substring"`
+	Regex          bool     `json:"regex,omitempty" jsonschema:"short for mode regex"`
+	Phrase         bool     `json:"phrase,omitempty" jsonschema:"short for mode phrase"`
+	IgnoreCase     bool     `json:"ignore_case,omitempty" jsonschema:"of regex and substring; words never regard case"`
+	Multiline      bool     `json:"multiline,omitempty" jsonschema:"of regex: ^ and $ match at line breaks too"`
+	Sessions       []string `json:"sessions,omitempty" jsonschema:"only in these sessions"`
+	Node           string   `json:"node,omitempty" jsonschema:"only in what this summary covers"`
+	Roles          []string `json:"roles,omitempty" jsonschema:"only turns of these roles"`
+	Kinds          []string `json:"kinds,omitempty" jsonschema:"turn, summary, file; default turn and summary"`
+	Depths         []int    `json:"depths,omitempty" jsonschema:"only summaries of these depths"`
+	Since          string   `json:"since,omitempty" jsonschema:"not before this time, RFC 3339"`
+	Until          string   `json:"until,omitempty" jsonschema:"before this time, RFC 3339"`
+	IncludeRemoved bool     `json:"include_removed,omitempty" jsonschema:"also turns of abandoned branches"`
+	Sort           string   `json:"sort,omitempty" jsonschema:"recency (default), relevance, or hybrid"`
+	Neighbours     int      `json:"neighbours,omitempty" jsonschema:"turns before and after each hit to give with it, at most 5"`
+	Limit          int      `json:"limit,omitempty" jsonschema:"hits at most, default 20"`
+	MaxTokens      int      `json:"max_tokens,omitempty" jsonschema:"bounds the answer"`
+	Cursor         string   `json:"cursor,omitempty" jsonschema:"go on where an earlier answer ended"`
 }
 
 // IDIn names a node, file, entry or session: #12, n12, e12, file:<id>, with
 // SESSION/ in front where Session is empty; session:NAME is the session.
 type IDIn struct {
 	Scope
-	ID        string `json:"id"`
-	At        string `json:"at,omitempty"`
-	Cursor    string `json:"cursor,omitempty"`
-	MaxTokens int    `json:"max_tokens,omitempty"`
+	ID     string `json:"id" jsonschema:"#12 or n12, e12, file:<id>, with SESSION/ in front where no session is named; session:NAME"`
+	At     string `json:"at,omitempty" jsonschema:"as of e12, @<position> or an RFC 3339 time"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"go on where an earlier answer ended"`
+	// MaxTokens bounds the answer, 0 = no bound; Cursor of an answer goes on.
+	MaxTokens int `json:"max_tokens,omitempty" jsonschema:"bounds the answer"`
 }
 
 // Price is what reading a subtree costs, in tokens.
@@ -287,7 +315,7 @@ type DescribeOut struct {
 	Depth   int    `json:"depth"`
 	Span    string `json:"span,omitempty"`
 	Text    string `json:"text"`
-	// Truncated: Text was cut to max_tokens.
+	// Truncated: Text goes on behind the cursor.
 	Truncated    bool        `json:"truncated"`
 	Tiers        []TierOut   `json:"tiers"`
 	Price        Price       `json:"price"`
@@ -302,7 +330,9 @@ type DescribeOut struct {
 	Time         time.Time   `json:"time"`
 	Until        time.Time   `json:"until"`
 	Row          *SessionRow `json:"row,omitempty"`
-	Token        string      `json:"token"`
+	// Cursor goes on where max_tokens ended the answer, "" = it is whole.
+	Cursor string `json:"cursor,omitempty"`
+	Token  string `json:"token"`
 }
 
 // StatusIn asks for health and lag.

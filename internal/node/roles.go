@@ -142,7 +142,11 @@ func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser) error {
 	if err != nil {
 		return err
 	}
-	h, err := n.tools.Handler(n.slog, n.version)
+	models, err := n.modelTools()
+	if err != nil {
+		return err
+	}
+	h, err := n.tools.Handler(n.slog, n.version, models)
 	if err != nil {
 		return err
 	}

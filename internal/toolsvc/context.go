@@ -25,7 +25,11 @@ func (s *Service) Context(ctx context.Context, in api.ContextIn) (*api.ContextOu
 	if err != nil {
 		return nil, err
 	}
-	return contextOut(format, c, in.PrefixHash)
+	out, err := contextOut(format, c, in.PrefixHash)
+	if err != nil || in.MaxTokens == 0 {
+		return out, err
+	}
+	return boundContext(out, c.Ref, in)
 }
 
 // Assembled is a context before it is written in a provider's format.
@@ -73,10 +77,24 @@ func (s *Service) Assemble(ctx context.Context, in api.ContextIn) (*Assembled, e
 	return &Assembled{c, ref, reply, asked.Soft()}, nil
 }
 
+// boundContext cuts an answer to the size that was asked for. A cursor holds
+// as long as the prefix it walks through: behind it a context only grows.
+func boundContext(out *api.ContextOut, ref events.Ref, in api.ContextIn) (*api.ContextOut, error) {
+	query := fmt.Sprintf("context %s %s %d %d %s", out.PrefixHash, out.Format, in.Window, in.Overhead, in.At)
+	at, err := openCursor(in.Cursor, ref, query)
+	if err != nil {
+		return nil, problem.New(problem.Invalid, "the cursor belongs to another question, or the context of %s was cut since", ref.Session).WithHint("ask again without it")
+	}
+	if next := boundMessages(out, at, in.MaxTokens); next != (place{}) {
+		out.Cursor = newCursor(next, ref, query)
+	}
+	return out, nil
+}
+
 // validWindow gives the settings a call is rendered under.
 func validWindow(in api.ContextIn, s events.Settings) (events.Settings, error) {
-	if in.Window < 0 || in.Overhead < 0 || in.WaitSeconds < 0 {
-		return s, problem.New(problem.Invalid, "window, overhead and wait_seconds cannot be negative")
+	if in.Window < 0 || in.Overhead < 0 || in.WaitSeconds < 0 || in.MaxTokens < 0 {
+		return s, problem.New(problem.Invalid, "window, overhead, wait_seconds and max_tokens cannot be negative")
 	}
 	if in.Window > 0 {
 		s.Window = in.Window

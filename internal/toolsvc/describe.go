@@ -25,6 +25,11 @@ func (s *Service) Describe(ctx context.Context, in api.IDIn) (*api.DescribeOut, 
 	if err := s.thingInGrant(ctx, ref, t, token); err != nil {
 		return nil, err
 	}
+	query := "describe " + in.ID + " " + in.At
+	from, err := openCursor(in.Cursor, ref, query)
+	if err != nil {
+		return nil, err
+	}
 	at, err := s.resolve(ctx, ref, in.At, token)
 	if err != nil {
 		return nil, err
@@ -46,8 +51,13 @@ func (s *Service) Describe(ctx context.Context, in api.IDIn) (*api.DescribeOut, 
 	if err != nil {
 		return nil, err
 	}
-	if in.MaxTokens > 0 && tokens.Count(out.Text) > in.MaxTokens {
-		out.Text, out.Truncated = tokens.Head(out.Text, in.MaxTokens), true
+	if in.MaxTokens < 0 {
+		return nil, problem.New(problem.Invalid, "max_tokens cannot be negative")
+	}
+	if in.MaxTokens > 0 {
+		if next := boundDescription(out, from, in.MaxTokens); next != (place{}) {
+			out.Cursor = newCursor(next, ref, query)
+		}
 	}
 	return out, nil
 }

@@ -21,13 +21,22 @@ import (
 	"lcm/internal/problem"
 )
 
-// Handler serves the tools under /v1, their OpenAPI description, and health.
-func (s *Service) Handler(log *slog.Logger, version string) (http.Handler, error) {
-	return s.handler(s.Tools(), log, version)
+// Mount is another surface of the same tools, served beside them.
+type Mount struct {
+	Path    string
+	Doc     string
+	Methods []string
+	Handler http.Handler
 }
 
-func (s *Service) handler(tools []Tool, log *slog.Logger, version string) (http.Handler, error) {
-	spec, err := openAPI(tools, version)
+// Handler serves the tools under /v1, their OpenAPI description, health, and
+// what is mounted.
+func (s *Service) Handler(log *slog.Logger, version string, mounts ...Mount) (http.Handler, error) {
+	return s.handler(s.Tools(), log, version, mounts...)
+}
+
+func (s *Service) handler(tools []Tool, log *slog.Logger, version string, mounts ...Mount) (http.Handler, error) {
+	spec, err := openAPI(tools, mounts, version)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +48,9 @@ func (s *Service) handler(tools []Tool, log *slog.Logger, version string) (http.
 		} else {
 			m.handle("/v1/"+t.Name, h, http.MethodPost)
 		}
+	}
+	for _, o := range mounts {
+		m.handle(o.Path, o.Handler.ServeHTTP, o.Methods...)
 	}
 	m.handle("/v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -2,14 +2,29 @@ package toolsvc
 
 import (
 	"encoding/json"
+	"reflect"
 	"sort"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"lcm/internal/api"
 )
 
 // openAPI describes the table of tools as OpenAPI 3.1.
-func openAPI(tools []Tool, version string) ([]byte, error) {
-	paths := map[string]any{}
+func openAPI(tools []Tool, mounts []Mount, version string) ([]byte, error) {
+	paths := healthPaths()
+	for _, m := range mounts {
+		item := map[string]any{}
+		for _, method := range m.Methods {
+			item[strings.ToLower(method)] = map[string]any{
+				"operationId": strings.Trim(m.Path, "/"), "summary": m.Doc,
+				"requestBody": map[string]any{"content": map[string]any{"application/json": map[string]any{}}},
+				"responses":   map[string]any{"200": map[string]any{"description": "as the protocol has it"}},
+			}
+		}
+		paths[m.Path] = item
+	}
 	for _, t := range tools {
 		in, out, err := t.Schema()
 		if err != nil {
@@ -32,12 +47,36 @@ func openAPI(tools []Tool, version string) ([]byte, error) {
 	}, "", "  ")
 }
 
+// healthPaths are those that are no tools.
+func healthPaths() map[string]any {
+	get := func(id, summary string, ok map[string]any) map[string]any {
+		return map[string]any{"get": map[string]any{
+			"operationId": id, "summary": summary, "responses": map[string]any{"200": ok},
+		}}
+	}
+	status, err := jsonschema.ForType(reflect.TypeFor[api.StatusReply](), &jsonschema.ForOptions{TypeSchemas: schemaOverrides})
+	if err != nil {
+		status = &jsonschema.Schema{Type: "object"}
+	}
+	ready := get("readyz", "Whether reads are answered.", content("the state of the projection", "application/json", status))
+	ready["get"].(map[string]any)["responses"].(map[string]any)["default"] = problemContent()
+	return map[string]any{
+		"/livez":           get("livez", "Whether the process answers; Lcm-Epoch names its log.", content("ok", "text/plain", map[string]any{"type": "string"})),
+		"/readyz":          ready,
+		"/v1/openapi.json": get("openapi", "This description.", content("OpenAPI 3.1", "application/json", map[string]any{"type": "object"})),
+	}
+}
+
+func problemContent() map[string]any {
+	return content("a problem (RFC 9457)", "application/problem+json", map[string]any{"$ref": "#/components/schemas/Problem"})
+}
+
 func operation(t Tool, in, out *jsonschema.Schema, post bool) map[string]any {
 	op := map[string]any{
 		"operationId": t.Name, "summary": t.Doc,
 		"responses": map[string]any{
 			"200":     content("the answer", answerType(t), out),
-			"default": content("a problem (RFC 9457)", "application/problem+json", map[string]any{"$ref": "#/components/schemas/Problem"}),
+			"default": problemContent(),
 		},
 	}
 	if !post {

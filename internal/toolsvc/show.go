@@ -2,11 +2,8 @@ package toolsvc
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"lcm/events"
 	"lcm/internal/api"
@@ -35,7 +32,7 @@ func (s *Service) Show(ctx context.Context, in api.ShowIn) (*api.TurnsOut, error
 		return nil, err
 	}
 	q := api.TurnsRequest{Ref: ref, Ranges: ranges, At: at, Token: token, Limit: in.Limit}
-	return s.page(ctx, q, in.Cursor, "show "+in.Range+" "+in.At, in.Raw)
+	return s.page(ctx, q, pageIn{in.Cursor, "show " + in.Range + " " + in.At, in.Raw, in.MaxTokens})
 }
 
 // Expand answers with the turns a node covers, exactly.
@@ -77,7 +74,7 @@ func (s *Service) Expand(ctx context.Context, in api.IDIn) (*api.TurnsOut, error
 	default:
 		return nil, problem.New(problem.Invalid, "a session is not expanded").WithHint("`lcm show %s` lists its turns", ref.Session)
 	}
-	return s.page(ctx, q, in.Cursor, "expand "+in.ID+" "+in.At, true)
+	return s.page(ctx, q, pageIn{in.Cursor, "expand " + in.ID + " " + in.At, true, in.MaxTokens})
 }
 
 func (s *Service) node(ctx context.Context, ref events.Ref, n uint64, token events.Position) (*api.StoredNode, error) {
@@ -91,14 +88,31 @@ func (s *Service) node(ctx context.Context, ref events.Ref, n uint64, token even
 	return &r.Nodes[0], nil
 }
 
-// page reads one page of turns; query ties the cursor to the question.
-func (s *Service) page(ctx context.Context, q api.TurnsRequest, cursor, query string, raw bool) (*api.TurnsOut, error) {
-	var err error
-	if q.After, err = openCursor(cursor, q.Ref, query); err != nil {
+// pageIn says how turns are paged.
+type pageIn struct {
+	cursor, query string // query ties the cursor to the question
+	raw           bool
+	maxTokens     int
+}
+
+// boundedTurns is how many turns are read for an answer of bounded size.
+const boundedTurns = 32
+
+// page reads one page of turns.
+func (s *Service) page(ctx context.Context, q api.TurnsRequest, in pageIn) (*api.TurnsOut, error) {
+	at, err := openCursor(in.cursor, q.Ref, in.query)
+	if err != nil {
 		return nil, err
 	}
+	if in.maxTokens < 0 {
+		return nil, problem.New(problem.Invalid, "max_tokens cannot be negative")
+	}
+	q.After = uint64(at[0])
 	if q.Limit <= 0 || q.Limit > pageTurns {
 		q.Limit = pageTurns
+	}
+	if in.maxTokens > 0 {
+		q.Limit, in.raw = min(q.Limit, boundedTurns), false
 	}
 	r, err := s.d.Reads.Turns(ctx, q)
 	if err != nil {
@@ -106,17 +120,21 @@ func (s *Service) page(ctx context.Context, q api.TurnsRequest, cursor, query st
 	}
 	out := &api.TurnsOut{Session: q.Ref.Session, Turns: []api.TurnOut{}, Token: r.Watermark.String()}
 	for _, t := range r.Turns {
-		turn, err := turnOut(t, raw)
+		turn, err := turnOut(t, in.raw)
 		if err != nil {
 			return nil, fmt.Errorf("turn e%d of %s: %w", t.Entry.N, q.Ref, err)
 		}
 		out.Turns = append(out.Turns, turn)
 	}
-	if len(out.Turns) == 0 && len(q.Ranges) > 0 && cursor == "" {
+	if len(out.Turns) == 0 && len(q.Ranges) > 0 && in.cursor == "" {
 		return nil, problem.New(problem.NotFound, "session %s has no entry %s", q.Ref.Session, entryID(q.Ranges[0].First))
 	}
-	if r.Next != 0 {
-		out.Cursor = newCursor(r.Next, q.Ref, query)
+	next := place{int(r.Next)}
+	if in.maxTokens > 0 {
+		next = boundTurns(out, r, at, in.maxTokens)
+	}
+	if next != (place{}) {
+		out.Cursor = newCursor(next, q.Ref, in.query)
 	}
 	return out, nil
 }
@@ -145,27 +163,4 @@ func turnOut(t api.StoredTurn, raw bool) (api.TurnOut, error) {
 		out.Raw = string(src)
 	}
 	return out, nil
-}
-
-// A cursor is opaque: where to go on, and what was asked.
-func newCursor(after uint64, ref events.Ref, query string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(
-		strconv.FormatUint(after, 10) + " " + cursorHash(ref, query)))
-}
-
-func openCursor(c string, ref events.Ref, query string) (uint64, error) {
-	if c == "" {
-		return 0, nil
-	}
-	b, err := base64.RawURLEncoding.DecodeString(c)
-	after, hash, ok := strings.Cut(string(b), " ")
-	n, perr := strconv.ParseUint(after, 10, 64)
-	if err != nil || perr != nil || !ok || hash != cursorHash(ref, query) {
-		return 0, problem.New(problem.Invalid, "the cursor belongs to another question").WithHint("ask again without it")
-	}
-	return n, nil
-}
-
-func cursorHash(ref events.Ref, query string) string {
-	return events.HashBytes([]byte(ref.String() + "\x00" + query))
 }

@@ -1,0 +1,255 @@
+package toolsvc
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"lcm/internal/api"
+	"lcm/internal/problem"
+)
+
+// Bounds of the answers that models get, tokens by our counter. Claude Code
+// refuses results above 25,000 of its own.
+const (
+	AgentTokens    = 8_000
+	AgentTokensMax = 16_000
+)
+
+// AgentTool is a tool of the table as models are offered it.
+type AgentTool struct {
+	Tool
+	AgentName string // lcm_grep
+	Title     string
+	Text      string // what a model is told of it
+	// In and Out describe its parameters and answers strictly: closed objects,
+	// one type each, no null.
+	In, Out *jsonschema.Schema
+	// Adds: it changes nothing that is there, and the same call again is the
+	// same call.
+	Adds bool
+
+	fixed map[string]any
+}
+
+// agentUse is how models are offered a tool of the table.
+type agentUse struct {
+	tool, name, title, text string
+	in                      reflect.Type   // a narrower form of the tool's own parameters, nil = those
+	hide                    []string       // parameters that are not a model's to set
+	fixed                   map[string]any // what they are
+	adds                    bool
+}
+
+var agentUses = []agentUse{
+	{
+		tool: "grep", title: "Search memory",
+		text: "Search every turn, summary and file ever recorded, including what is no longer in your context. " +
+			"All words must match; mode relevance takes a question in plain words, phrase keeps the order, regex is RE2, substring is exact. " +
+			"Hits name the entry (e12) or summary (#12) and the summary that covers it.",
+	},
+	{
+		tool: "describe", title: "Describe an id",
+		text: "What a summary (#12), entry (e12), file (file:<id>) or session holds: text, children, files, and what reading it costs in tokens. " +
+			"Put SESSION/ in front, or name the session; an empty id with a session describes the session.",
+	},
+	{
+		tool: "expand", title: "Expand to verbatim turns",
+		text: "The verbatim turns behind a summary, entry or file, word for word. It is for sub-agents: it needs the scope expand or a grant. " +
+			"Otherwise describe first, and ask a sub-agent to read.",
+	},
+	{
+		tool: "query", name: "lcm_expand_query", title: "Answer a question from memory",
+		text: "Answer a question from a summary or a search, read in isolation within a token budget; the answer cites entries.",
+	},
+	{
+		tool: "context", title: "Active context", hide: []string{"format", "prefix_hash"}, fixed: map[string]any{"format": "plain"},
+		text: "The active context of a session as plain messages: what its model sees now, or saw at an entry or time.",
+	},
+	{
+		tool: "sessions", title: "List sessions", hide: []string{"limit"}, fixed: map[string]any{"limit": 20},
+		text: "The sessions there are, by name, with their sizes; after = the answer's next goes on.",
+	},
+	{tool: "status", title: "Status", hide: []string{"session"}, text: "Whether the memory is healthy and up to date: positions, lag, counts and sizes."},
+	{
+		tool: "append", title: "Append turns", in: reflect.TypeFor[api.AgentAppendIn](), fixed: map[string]any{"format": "lcm"}, adds: true,
+		text: "Record turns in a session. Give each an id of its own: the same id again is the same turn, so a repeated call stores nothing twice.",
+	},
+}
+
+// agentNever are parameters that no model sets: who asks decides the tenant,
+// and an answer is as new as the log.
+var agentNever = []string{"tenant", "token", "fresh"}
+
+// AgentTools are those of the table that models are offered.
+func (s *Service) AgentTools() ([]AgentTool, error) {
+	var out []AgentTool
+	table := s.Tools()
+	for _, u := range agentUses {
+		i := slices.IndexFunc(table, func(t Tool) bool { return t.Name == u.tool })
+		if i < 0 {
+			continue
+		}
+		t, err := agentTool(u, table[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func agentTool(u agentUse, t Tool) (AgentTool, error) {
+	a := AgentTool{Tool: t, AgentName: u.name, Title: u.title, Text: u.text, Adds: u.adds, fixed: u.fixed}
+	if a.AgentName == "" {
+		a.AgentName = "lcm_" + u.tool
+	}
+	if u.in != nil {
+		t.in = u.in
+	}
+	in, out, err := t.Schema()
+	if err != nil {
+		return a, err
+	}
+	hide := append(slices.Clone(u.hide), agentNever...)
+	if !t.Grantable {
+		hide = append(hide, "grant")
+	}
+	for _, name := range hide {
+		delete(in.Properties, name)
+		in.PropertyOrder = slices.DeleteFunc(in.PropertyOrder, func(n string) bool { return n == name })
+	}
+	a.In, a.Out = strictSchema(in), strictSchema(out)
+	if p := a.In.Properties["max_tokens"]; p != nil {
+		p.Default = json.RawMessage("8000")
+	}
+	return a, nil
+}
+
+// strictSchema closes objects and leaves each value one type. Models and their
+// clients stumble over unions, null and schemas that are no object.
+func strictSchema(s *jsonschema.Schema) *jsonschema.Schema {
+	if len(s.Types) > 0 {
+		types := slices.DeleteFunc(slices.Clone(s.Types), func(t string) bool { return t == "null" })
+		s.Type, s.Types = types[0], nil
+	}
+	if s.Type == "" {
+		s.Type = "object"
+	}
+	for _, p := range s.Properties {
+		strictSchema(p)
+	}
+	if s.Items != nil {
+		strictSchema(s.Items)
+	}
+	return s
+}
+
+// Parameters completes what a model sent: what is not its to say, and the
+// bound of the answer.
+func (a AgentTool) Parameters(args json.RawMessage) (json.RawMessage, error) {
+	in := map[string]any{}
+	if len(args) > 0 {
+		if err := json.Unmarshal(args, &in); err != nil {
+			return nil, problem.New(problem.Invalid, "%s: %w", a.AgentName, inWords(err))
+		}
+	}
+	for name := range in {
+		if a.In.Properties[name] == nil {
+			return nil, problem.New(problem.Invalid, "%s has no parameter %q", a.AgentName, name).
+				WithHint("it has %s", strings.Join(a.parameters(), ", "))
+		}
+	}
+	for name, v := range a.fixed {
+		in[name] = v
+	}
+	if a.In.Properties["max_tokens"] != nil {
+		switch n, ok := in["max_tokens"].(float64); {
+		case in["max_tokens"] == nil, ok && n == 0:
+			in["max_tokens"] = AgentTokens
+		case ok && n > AgentTokensMax:
+			in["max_tokens"] = AgentTokensMax
+		}
+	}
+	if a.Reads {
+		in["fresh"] = true
+	}
+	return json.Marshal(in)
+}
+
+func (a AgentTool) parameters() []string {
+	var names []string
+	for name := range a.In.Properties {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Answer is an answer as the schema of the tool has it: a list without
+// elements is [], and what is null is left out. An append of which nothing was
+// stored is a failure.
+func (a AgentTool) Answer(out any) (json.RawMessage, error) {
+	raw, ok := out.(json.RawMessage)
+	if !ok {
+		var err error
+		if raw, err = json.Marshal(out); err != nil {
+			return nil, err
+		}
+	}
+	if a.Name == "append" {
+		var r api.AppendOut
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return nil, err
+		}
+		if p := nothingWritten(&r); p != nil {
+			return nil, p
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(withoutNull(v, a.Out)); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+func withoutNull(v any, s *jsonschema.Schema) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, e := range v {
+			p := s.Properties[name]
+			switch {
+			case e == nil && p != nil && p.Type == "array":
+				v[name] = []any{}
+			case e == nil:
+				delete(v, name)
+			case p != nil:
+				v[name] = withoutNull(e, p)
+			}
+		}
+		for _, name := range s.Required {
+			if p := s.Properties[name]; v[name] == nil && p != nil && p.Type == "array" {
+				v[name] = []any{}
+			}
+		}
+	case []any:
+		if s.Items != nil {
+			for i := range v {
+				v[i] = withoutNull(v[i], s.Items)
+			}
+		}
+	}
+	return v
+}
