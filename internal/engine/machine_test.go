@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -34,14 +35,26 @@ func steps() int {
 
 // TestEngine drives random sessions through everything that happens to one,
 // and holds every state against every rule (check_test.go). A failure prints
-// the seed that leads to it; run it again with -rapid.seed.
+// the seed that leads to it; run it again with -rapid.seed. LCM_SEED makes a run
+// of its own seeds, upwards from it, that a soak can name.
 func TestEngine(t *testing.T) {
 	goal, halves := steps(), 2 // two processors
+	seed, err := strconv.ParseUint(os.Getenv("LCM_SEED"), 10, 64)
+	if err == nil && seed > 0 {
+		t.Logf("seeds from %d", seed)
+		halves = 1
+	}
 	for i := range halves {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			taken, sessions := 0, 0
 			for taken < goal/halves && !t.Failed() {
+				if seed > 0 {
+					if err := flag.Set("rapid.seed", strconv.FormatUint(seed, 10)); err != nil {
+						t.Fatal(err)
+					}
+					seed++
+				}
 				rapid.Check(t, func(t *rapid.T) {
 					if taken >= goal/halves {
 						return
@@ -51,6 +64,9 @@ func TestEngine(t *testing.T) {
 				})
 			}
 			t.Logf("%d steps in %d sessions", taken, sessions)
+			if seed > 0 {
+				t.Logf("seeds to %d", seed-1)
+			}
 		})
 	}
 }
