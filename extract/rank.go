@@ -38,6 +38,11 @@ var (
 	namesShare = [3]float64{0.30, 0.16, 0.12}
 )
 
+// smallNamesShare is held back in a leaf of up to smallBudget tokens, too small
+// for more than a line or two of prose: there a name says most per token. It
+// falls to namesShare at largeBudget.
+const smallNamesShare = 0.65
+
 const (
 	headTokens      = 4    // a section's heading
 	refTokens       = 6    // "- [e12] " and the line's end

@@ -14,6 +14,7 @@ const (
 	gapMark     = " … "
 	tailTokens  = 48 // held back for the last line
 	smallBudget = 300
+	largeBudget = 800
 	fewNames    = 3 // a line of the list needs as many to name its entry
 	nameMargin  = 2 // tokens the list stays under its budget
 )
@@ -57,8 +58,9 @@ func (d *draft) instructionTokens(most int) int {
 func (d *draft) namesBudget(budget int) int {
 	const perName = 5 // tokens, on average
 	part := namesShare[d.tier()]
-	if budget < smallBudget && d.depth == 0 {
-		part = 0.5
+	if d.depth == 0 {
+		small := float64(largeBudget-budget) / (largeBudget - smallBudget)
+		part += (smallNamesShare - part) * min(max(small, 0), 1)
 	}
 	return min(int(part*float64(budget)), perName*len(d.names))
 }
@@ -172,7 +174,7 @@ func (d *draft) listing(text string, room int) string {
 		if over <= 0 {
 			return s
 		}
-		picked = picked[:max(0, len(picked)-1-over/3)]
+		picked = picked[:max(0, len(picked)-1-over/8)]
 	}
 	return ""
 }
@@ -277,7 +279,11 @@ func (d *draft) expand() string {
 		parts = append(parts, plural(d.tally.asks, "user turn")+" in full")
 	}
 	if n := d.tally.results; n > 0 {
-		parts = append(parts, plural(n, "tool output")+d.toolNames())
+		what := plural(n, "tool output")
+		if d.budget >= smallBudget {
+			what += d.toolNames()
+		}
+		parts = append(parts, what)
 	}
 	if n := d.tally.fences; n > 0 {
 		parts = append(parts, plural(n, "code block"))
