@@ -25,11 +25,11 @@ var layers = []struct {
 	{packages: []string{"condense"}, may: []string{"events", "session", "tokens", "window", "chat"}},
 	{packages: []string{"extract"}, may: []string{"events", "condense", "tokens"}},
 	{packages: []string{"internal/problem"}},
-	{packages: []string{"internal/api"}, may: []string{"events", "session", "rank", "grant", "internal/problem"}},
+	{packages: []string{"internal/api"}, may: []string{"events", "session", "rank", "grant", "mapjob", "internal/problem"}},
 	// Adapters translate; they never import each other.
 	{
 		packages: []string{"natslog", "natsembed", "natsmicro", "boltstore", "bleveindex", "llm"},
-		may:      []string{"events", "session", "condense", "tokens", "rank", "chat", "grant", "internal/api", "internal/problem"}, engines: true,
+		may:      []string{"events", "session", "condense", "tokens", "rank", "chat", "grant", "mapjob", "internal/api", "internal/problem"}, engines: true,
 	},
 	// Services orchestrate over ports; they never import adapters or engines.
 	{
@@ -40,6 +40,10 @@ var layers = []struct {
 	{packages: []string{"internal/auth"}, may: []string{"events", "grant", "internal/api", "internal/problem"}},
 	// The tools over another protocol.
 	{packages: []string{"internal/mcp"}, may: []string{"internal/problem", "internal/toolsvc"}},
+	{
+		packages: []string{"internal/mapper"},
+		may:      []string{"events", "tokens", "chat", "mapjob", "internal/api", "internal/problem"},
+	},
 	{packages: []string{"client"}, may: []string{"internal/api", "internal/problem"}},
 	// What needs the log alone: read it whole, copy it.
 	{packages: []string{"internal/verify", "internal/backup"}, may: []string{"events", "session", "internal/api", "internal/problem"}},

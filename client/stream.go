@@ -47,6 +47,17 @@ func Stream[P, R any](ctx context.Context, c *Client, tool string, in any, progr
 	}
 }
 
+// MapUpload sends the rows of a map job.
+func (c *Client) MapUpload(ctx context.Context, s api.Scope, r io.Reader) (*api.MapUploadOut, error) {
+	resp, err := c.post(ctx, "map-upload", query(s, nil), "application/octet-stream", r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	out := new(api.MapUploadOut)
+	return out, decode("map-upload", resp, out)
+}
+
 // Export opens the stream that a backup is made from.
 func (c *Client) Export(ctx context.Context, in api.ExportIn) (io.ReadCloser, error) {
 	q := url.Values{"after": {strconv.Itoa(in.After)}, "epoch": {in.Epoch}, "hash": {in.Hash}}

@@ -85,7 +85,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 	c.http = &http.Client{Transport: d.Transport, CheckRedirect: noRedirect}
 	if d.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxIdleConnsPerHost = 16
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = 512, 512 // as many as calls at once: each keeps its connection
 		c.http.Transport = t
 	}
 	return c, nil

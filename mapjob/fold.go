@@ -1,6 +1,7 @@
 package mapjob
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -44,10 +45,32 @@ type Job struct {
 // Pending rows have no result in this round.
 func (j *Job) Pending() uint64 { return j.Definition.Input.Rows - j.OK - j.Failed }
 
+// InlineBytes is the largest value that is kept beside its row; a larger one
+// stays in its event.
+const InlineBytes = 64 << 10
+
 // Row is a result with the position of the event that brought it.
 type Row struct {
 	Result
 	Seq uint64 `json:"seq"`
+	// InLog: the value is in the event alone.
+	InLog bool `json:"in_log,omitempty"`
+}
+
+// ValueIn finds the value of a row in the event that brought it.
+func (r *Row) ValueIn(rec events.Record) (json.RawMessage, error) {
+	payload, err := Decode(rec)
+	if err != nil {
+		return nil, err
+	}
+	if p, ok := payload.(RowsFinished); ok {
+		for _, one := range p.Results {
+			if one.Row == r.Row && one.Value != nil {
+				return one.Value, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("event %d has no value of row %d", rec.Seq, r.Row)
 }
 
 // Finished reports whether the row needs no work in a round.
@@ -167,7 +190,11 @@ func (f *fold) finish(p RowsFinished) error {
 			continue
 		}
 		r.Round = f.job.Round
-		if err := f.rows.PutRow(f.job.Ref, &Row{Result: r, Seq: f.rec.Seq}); err != nil {
+		row := &Row{Result: r, Seq: f.rec.Seq}
+		if row.InLog = len(r.Value) > InlineBytes; row.InLog {
+			row.Value = nil
+		}
+		if err := f.rows.PutRow(f.job.Ref, row); err != nil {
 			return err
 		}
 		f.count(r)

@@ -36,7 +36,18 @@ const (
 // A gap, a log shorter than after, or another log in its place is "damaged".
 // Connections that break are waited for.
 func (l *Log) Follow(ctx context.Context, after uint64, handle func(context.Context, []events.Record) error) error {
-	f := &follower{l: l, last: after, handle: handle, backoff: followBackoff}
+	return l.follow(ctx, followed{StreamLog, l.LastSeq, l.Read}, after, handle)
+}
+
+// followed is a stream without gaps: its end, and its event at a position.
+type followed struct {
+	name    string
+	lastSeq func(context.Context) (uint64, error)
+	read    func(context.Context, uint64) (events.Record, error)
+}
+
+func (l *Log) follow(ctx context.Context, s followed, after uint64, handle func(context.Context, []events.Record) error) error {
+	f := &follower{l: l, stream: s, last: after, handle: handle, backoff: followBackoff}
 	for {
 		err := f.run(ctx)
 		if ctx.Err() != nil {
@@ -45,7 +56,7 @@ func (l *Log) Follow(ctx context.Context, after uint64, handle func(context.Cont
 		if err != errRestart {
 			return err
 		}
-		l.o.Logger.Warn("follower starts its consumer anew", "after", f.last, "cause", f.cause)
+		l.o.Logger.Warn("follower starts its consumer anew", "stream", f.stream.name, "after", f.last, "cause", f.cause)
 		if err := sleep(ctx, f.backoff); err != nil {
 			return err
 		}
@@ -58,6 +69,7 @@ var errRestart = fmt.Errorf("restart")
 
 type follower struct {
 	l       *Log
+	stream  followed
 	last    uint64 // position of the last event that was handled
 	handle  func(context.Context, []events.Record) error
 	backoff time.Duration
@@ -67,7 +79,7 @@ type follower struct {
 // run follows with one consumer until something happens to it.
 func (f *follower) run(ctx context.Context) error {
 	// A consumer that starts beyond the end hears nothing, so compare first.
-	end, err := f.l.LastSeq(ctx)
+	end, err := f.stream.lastSeq(ctx)
 	if err != nil {
 		return f.restart(err)
 	}
@@ -80,7 +92,7 @@ func (f *follower) run(ctx context.Context) error {
 		// From the last one seen, which is there, and skip it.
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, f.last
 	}
-	cons, err := f.l.js.OrderedConsumer(ctx, StreamLog, cfg)
+	cons, err := f.l.js.OrderedConsumer(ctx, f.stream.name, cfg)
 	if err != nil {
 		return f.restart(err)
 	}
@@ -153,14 +165,14 @@ func (f *follower) loop(ctx context.Context, msgs <-chan jetstream.Msg, errs <-c
 // stalled finds out why nothing comes: there is nothing, the consumer has to
 // be started anew, or the log cannot give the next event, which is damage.
 func (f *follower) stalled(ctx context.Context) error {
-	end, err := f.l.LastSeq(ctx)
+	end, err := f.stream.lastSeq(ctx)
 	if err != nil {
 		return f.restart(err)
 	}
 	if end <= f.last {
 		return nil
 	}
-	if _, err := f.l.Read(ctx, f.last+1); err != nil {
+	if _, err := f.stream.read(ctx, f.last+1); err != nil {
 		return f.restart(err)
 	}
 	return f.restart(fmt.Errorf("nothing came for %s, and position %d is there", followStall, f.last+1))

@@ -39,6 +39,7 @@ type app struct {
 	options    []string // NAME=VALUE, see --option
 	json       bool
 	started    bool // a command's own code runs: what fails now is no usage error
+	works      bool // a node opened for this command works on map jobs
 	cfg        config.Config
 }
 
@@ -84,7 +85,7 @@ back to the original words.`,
 	root.AddCommand(
 		a.demoCmd(), a.initCmd(), a.serveCmd(), a.importCmd(), a.appendCmd(), a.sessionsCmd(), a.showCmd(),
 		a.condenseCmd(), a.configureCmd(), a.contextCmd(), a.grepCmd(), a.describeCmd(), a.expandCmd(),
-		a.statusCmd(), a.doctorCmd(), a.rebuildCmd(), a.verifyCmd(), a.backupCmd(), a.restoreCmd(), a.deadCmd(), a.grantCmd(), a.mcpCmd(), a.benchCmd(), a.evalCmd(),
+		a.statusCmd(), a.doctorCmd(), a.rebuildCmd(), a.verifyCmd(), a.backupCmd(), a.restoreCmd(), a.deadCmd(), a.grantCmd(), a.mcpCmd(), a.benchCmd(), a.evalCmd(), a.mapCmd(),
 	)
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -170,7 +171,11 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // connect finds the server that owns the data, or opens it here.
 func (a *app) connect(ctx context.Context) (*client.Client, func() error, error) {
-	return node.Connect(ctx, a.cfg, a.logger(slog.LevelWarn), version)
+	cfg := a.cfg
+	if !a.works { // a look at something else begins no paid calls
+		cfg.Map.Calls = 0
+	}
+	return node.Connect(ctx, cfg, a.logger(slog.LevelWarn), version)
 }
 
 // with runs f against the data and closes it again.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knadh/koanf/providers/confmap"
@@ -50,6 +51,7 @@ type Config struct {
 	Projector  Projector  `koanf:"projector"`
 	Condenser  Condenser  `koanf:"condenser"`
 	Summarizer Summarizer `koanf:"summarizer"`
+	Map        Map        `koanf:"map"`
 	// Session are the settings a new session gets.
 	Session Session `koanf:"session"`
 	// Models are what sessions of a model get in their place (models.go). The
@@ -119,6 +121,64 @@ type Summarizer struct {
 	// calls them; 0 = no limit. Over it, work waits as when_down says; what was
 	// begun is finished.
 	TokensPerHour int `koanf:"tokens_per_hour"`
+}
+
+// Map settings: llm_map and agentic_map.
+type Map struct {
+	// Kind, BaseURL, Model, KeyEnv, RequestsPerMinute, OutputField and
+	// ReasoningTokens are those of the model that works on rows, as in
+	// [summarizer]. Kind "" = the summarizer's model, if it has one.
+	Kind              string `koanf:"kind"`
+	BaseURL           string `koanf:"base_url"`
+	Model             string `koanf:"model"`
+	KeyEnv            string `koanf:"key_env"`
+	RequestsPerMinute int    `koanf:"requests_per_minute"`
+	OutputField       string `koanf:"output_field"`
+	ReasoningTokens   int    `koanf:"reasoning_tokens"`
+	// InputPrice and OutputPrice of a million tokens, in any currency, for the
+	// cost of a job and its limit. Default 0.
+	InputPrice  float64 `koanf:"input_price"`
+	OutputPrice float64 `koanf:"output_price"`
+	// Calls that this process makes at once, over all jobs; 0 = none: it only
+	// keeps and answers. Default 64.
+	Calls int `koanf:"calls"`
+	// Roots are directories that jobs may read input_path from and write
+	// output_path to, separated by colons. Default none.
+	Roots string `koanf:"roots"`
+	// LeaseSeconds: the rows of a worker that falls silent for this long are
+	// handed to another. Default 30.
+	LeaseSeconds int `koanf:"lease_seconds"`
+}
+
+func (m Map) validate() error {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf("map."+format, a...)) }
+	switch m.Kind {
+	case "":
+		if m.Model != "" {
+			bad("model is set and map.kind is not: openai or anthropic")
+		}
+	case "openai", "anthropic":
+		if m.Model == "" {
+			bad("kind is %s but map.model is empty", m.Kind)
+		}
+	default:
+		bad("kind is %q: openai or anthropic", m.Kind)
+	}
+	if m.Calls < 0 || m.Calls > 4096 || m.LeaseSeconds < 1 || !(m.InputPrice >= 0) || !(m.OutputPrice >= 0) {
+		bad("calls is %d (0 to 4096), lease_seconds %d (at least 1), prices %v and %v (at least 0)", m.Calls, m.LeaseSeconds, m.InputPrice, m.OutputPrice)
+	}
+	for _, dir := range m.RootDirs() {
+		if !filepath.IsAbs(dir) {
+			bad("roots: %q is no absolute path", dir)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// RootDirs are the directories of Roots.
+func (m Map) RootDirs() []string {
+	return slices.DeleteFunc(filepath.SplitList(m.Roots), func(s string) bool { return s == "" })
 }
 
 // Provider is one model to fall back to; its fields are those of Summarizer.
@@ -235,6 +295,7 @@ func Default() Config {
 		Partitions: events.DefaultPartitions, Replicas: 1, LogLevel: "info",
 		Condenser:  Condenser{Workers: 2, Leaves: 4},
 		Summarizer: Summarizer{Kind: Extractive, TimeoutSeconds: 120, WhenDown: Wait},
+		Map:        Map{Calls: 64, LeaseSeconds: 30},
 		Session:    sessionOf(events.DefaultSettings()),
 	}
 }
@@ -326,7 +387,7 @@ func (c Config) Validate() error {
 	} else if err := c.Models.validate(c.Session.Settings()); err != nil {
 		errs = append(errs, err)
 	}
-	if err := c.Summarizer.validate(); err != nil {
+	if err := errors.Join(c.Summarizer.validate(), c.Map.validate()); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Partitions < 1 || c.Partitions > 1024 {

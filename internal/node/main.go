@@ -48,7 +48,7 @@ func runRole(ctx context.Context, name string, r Roles, args []string, stdout, s
 		return problem.New(problem.Invalid, "log_level is %q", c.LogLevel)
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	if r.Projector { // the only role that keeps something here
+	if r.Projector || r.Mapper { // the roles that keep something here
 		lock, err := lockDir(c.DataDir)
 		if errors.Is(err, errHeld) {
 			return problem.New(problem.Unavailable, "data directory %s is in use by process %s", c.DataDir, holder(c.DataDir))

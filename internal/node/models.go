@@ -16,7 +16,7 @@ import (
 // one: they share limits, breakers and spending. n.models stays nil where
 // everything is done by rule.
 func (n *Node) openModels() error {
-	if !n.roles.Condenser && !n.roles.Toolsvc {
+	if !n.roles.Condenser && !n.roles.Toolsvc && !n.roles.MapWorkers {
 		return nil // nobody asks a model, nor needs its key
 	}
 	var clients []*llm.Client

@@ -16,9 +16,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"lcm/boltstore"
 	"lcm/internal/condenser"
 	"lcm/internal/config"
 	"lcm/internal/ingest"
+	"lcm/internal/mapper"
 	"lcm/internal/problem"
 	"lcm/internal/projector"
 	"lcm/internal/toolsvc"
@@ -28,10 +30,14 @@ import (
 )
 
 // Roles a node runs.
-type Roles struct{ Ingestor, Condenser, Projector, Toolsvc bool }
+type Roles struct {
+	Ingestor, Condenser, Projector, Toolsvc bool
+	Mapper                                  bool // keeps map jobs; one per log
+	MapWorkers                              bool // work on their rows; any number
+}
 
 // All roles: what one process on one machine runs.
-func All() Roles { return Roles{true, true, true, true} }
+func All() Roles { return Roles{true, true, true, true, true, true} }
 
 // Node is an open node. Run runs its roles; Close releases what Open took.
 type Node struct {
@@ -45,9 +51,12 @@ type Node struct {
 	log      *natslog.Log
 
 	models    *llm.Chain // nil = everything is done by rule
+	mapModel  *llm.Client
 	projector *projector.Service
 	ingest    *ingest.Service
 	condenser *condenser.Service
+	maps      *mapper.Service
+	mapStore  *boltstore.Jobs
 	tools     *toolsvc.Service
 	handler   http.Handler
 
@@ -87,7 +96,7 @@ func Open(ctx context.Context, c config.Config, r Roles, log *slog.Logger, versi
 	if err = n.openLog(ctx); err != nil {
 		return n, err
 	}
-	return n, n.openRoles()
+	return n, n.openRoles(ctx)
 }
 
 // openLog connects to the server and opens the streams.
@@ -255,6 +264,12 @@ func (n *Node) Close() error {
 	if n.models != nil {
 		n.models.Close()
 	}
+	if n.mapModel != nil {
+		n.mapModel.Close()
+	}
+	if n.mapStore != nil {
+		_ = n.mapStore.Close() // its commits are durable
+	}
 	if n.conn != nil {
 		n.conn.Close()
 	}
@@ -282,6 +297,9 @@ func Init(ctx context.Context, c config.Config) (Made, error) {
 	defer nc.Close()
 	l, err := natslog.Open(ctx, nc, natslog.Options{Create: true, Repair: true, Partitions: c.Partitions, Replicas: c.Replicas})
 	if err != nil {
+		return Made{}, err
+	}
+	if _, err := l.Jobs(ctx, natslog.JobOptions{Create: true}); err != nil {
 		return Made{}, err
 	}
 	return Made{l.Epoch(), l.Partitions()}, nil

@@ -34,7 +34,7 @@ const projectorLoop = "projector"
 
 // openRoles builds the services, lowest first: each gets the others as values
 // where they are in this process, and as NATS clients where they are not.
-func (n *Node) openRoles() error {
+func (n *Node) openRoles(ctx context.Context) error {
 	if err := n.openModels(); err != nil {
 		return err
 	}
@@ -50,10 +50,14 @@ func (n *Node) openRoles() error {
 	if err != nil {
 		return err
 	}
+	m, err := n.openMaps(ctx)
+	if err != nil {
+		return err
+	}
 	if !n.roles.Toolsvc {
 		return nil
 	}
-	return n.openTools(r, w, c)
+	return n.openTools(r, w, c, m)
 }
 
 func (n *Node) add(name string, run func(context.Context) error) {
@@ -120,14 +124,14 @@ func (n *Node) openCondenser(r reads) (toolsvc.Condenser, error) {
 	return n.condenser, nil
 }
 
-func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser) error {
+func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser, m toolsvc.Maps) error {
 	cfg := toolsvc.DefaultConfig()
 	cfg.DefaultTenant = n.cfg.Tenant
 	var err error
 	n.tools, err = toolsvc.New(cfg, toolsvc.Deps{
 		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: ingest.Parse,
 		Grants: n.openGrants(),
-		Verify: verifier(n.log), Export: exporter(n.log),
+		Verify: verifier(n.log), Export: exporter(n.log), Maps: m, MapUpload: n.mapUpload,
 		Import: func(ctx context.Context, src io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
 			settings, err := n.cfg.SessionDefaults()
 			if err != nil {

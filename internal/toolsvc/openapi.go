@@ -99,7 +99,7 @@ func operation(t Tool, in, out *jsonschema.Schema, post bool) map[string]any {
 
 func answerType(t Tool) string {
 	switch t.Name {
-	case "import", "verify":
+	case "import", "verify", "map-watch":
 		return "application/x-ndjson"
 	case "export":
 		return "application/octet-stream"

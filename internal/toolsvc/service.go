@@ -72,6 +72,10 @@ type Deps struct {
 	Condenser Condenser
 	Log       Log
 	Dead      DeadLetters
+	// Maps keeps map jobs, nil = they are not served here; MapUpload keeps an
+	// input for one.
+	Maps      Maps
+	MapUpload func(ctx context.Context, tenant string, r io.Reader) (*api.MapUploadOut, error)
 	// Import reads a whole transcript into sessions.
 	Import func(ctx context.Context, r io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error)
 	// Verify reads the whole log and checks it; Export writes everything the

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -167,7 +168,9 @@ func doctorRepairs(in json.RawMessage) string {
 }
 
 // Tools is the table. Every tool in it checks its caller.
-func (s *Service) Tools() []Tool { return s.fenced(append(s.dataTools(), s.archiveTools()...)) }
+func (s *Service) Tools() []Tool {
+	return s.fenced(slices.Concat(s.dataTools(), s.mapTools(), s.archiveTools()))
+}
 
 func (s *Service) dataTools() []Tool {
 	return []Tool{

@@ -1,0 +1,105 @@
+package node
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"lcm/boltstore"
+	"lcm/internal/api"
+	"lcm/internal/config"
+	"lcm/internal/mapper"
+	"lcm/internal/problem"
+	"lcm/internal/toolsvc"
+	"lcm/llm"
+	"lcm/natslog"
+	"lcm/natsmicro"
+)
+
+func (n *Node) mapsDir() string { return filepath.Join(n.cfg.DataDir, "maps") }
+
+// mapsConfigured: some model is there for rows.
+func mapsConfigured(c config.Config) bool {
+	return c.Map.Kind != "" || c.Summarizer.Kind != config.Extractive
+}
+
+// openMaps builds the keeper of map jobs and the workers, where they are
+// roles; it returns whoever keeps the jobs.
+func (n *Node) openMaps(ctx context.Context) (toolsvc.Maps, error) {
+	if !n.roles.Mapper && !n.roles.MapWorkers {
+		return natsmicro.NewMaps(n.conn), nil
+	}
+	jobs, err := n.log.Jobs(ctx, natslog.JobOptions{
+		Create: n.cfg.NATS == "" || n.roles == All(), Lease: time.Duration(n.cfg.Map.LeaseSeconds) * time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	prices := mapper.Prices{Input: n.cfg.Map.InputPrice, Output: n.cfg.Map.OutputPrice}
+	var keeper natsmicro.Maps = natsmicro.NewMaps(n.conn)
+	if n.roles.Mapper {
+		if keeper, err = n.openMapper(jobs, prices); err != nil {
+			return nil, err
+		}
+	}
+	if !n.roles.MapWorkers || n.cfg.Map.Calls == 0 || !mapsConfigured(n.cfg) {
+		return keeper, nil
+	}
+	model, err := n.modelForRows()
+	if err != nil {
+		return nil, err
+	}
+	n.add("map workers", mapper.NewWorkers(n.cfg.Map.Calls, mapper.WorkerDeps{
+		Events: jobs, Claims: jobs, Finished: keeper.Finished, Model: model, Prices: prices, Now: time.Now, Logger: n.slog,
+	}).Run)
+	return keeper, nil
+}
+
+func (n *Node) openMapper(jobs *natslog.Jobs, prices mapper.Prices) (*mapper.Service, error) {
+	var err error
+	if n.mapStore, err = boltstore.OpenJobs(filepath.Join(n.mapsDir(), "jobs.bolt"), n.slog); err != nil {
+		return nil, err
+	}
+	n.maps = mapper.New(mapper.Config{Roots: n.cfg.Map.RootDirs(), Configured: mapsConfigured(n.cfg), Prices: prices}, mapper.Deps{
+		Events: jobs, Queue: jobs, Objects: jobs, Store: n.mapStore,
+		NewSeen: func() (mapper.Seen, error) { return boltstore.NewSeen(n.mapsDir()) },
+		Now:     time.Now, NewID: newID, Logger: n.slog,
+	})
+	n.add("mapper", n.maps.Run)
+	n.endpoint("lcm-mapper", func(o natsmicro.Options) (*natsmicro.Server, error) {
+		return natsmicro.ServeMaps(n.conn, n.maps, o)
+	})
+	return n.maps, nil
+}
+
+func newID() string { return ulid.Make().String() }
+
+// mapUpload keeps an input. It goes straight into the log's object store, also
+// where the jobs are kept by another process.
+func (n *Node) mapUpload(ctx context.Context, tenant string, r io.Reader) (*api.MapUploadOut, error) {
+	return mapper.Upload(ctx, n.log.Objects(), tenant, newID(), r)
+}
+
+// modelForRows is the one of [map], else the summarizer's.
+func (n *Node) modelForRows() (mapper.Model, error) {
+	c := n.cfg.Map
+	if c.Kind == "" {
+		if n.models == nil {
+			return nil, problem.New(problem.Invalid, "no model works on the rows of maps").WithHint("set map.kind, map.base_url and map.model")
+		}
+		return n.models, nil
+	}
+	var err error
+	n.mapModel, err = llm.New(llm.Config{
+		Family: llm.Family(c.Kind), BaseURL: c.BaseURL, Model: c.Model, KeyEnv: c.KeyEnv,
+		RequestsPerSecond: float64(c.RequestsPerMinute) / 60,
+		OutputField:       c.OutputField, ReasoningTokens: c.ReasoningTokens,
+	}, llm.Deps{})
+	if err != nil {
+		return nil, problem.New(problem.Invalid, "the model %s cannot be used: %w", c.Model, err).WithHint("see [map] in lcm.toml, LCM_MAP_*")
+	}
+	return n.mapModel, nil
+}

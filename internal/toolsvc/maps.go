@@ -1,0 +1,135 @@
+package toolsvc
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"reflect"
+	"time"
+
+	"lcm/internal/api"
+	"lcm/internal/problem"
+)
+
+// MapJobs begins and ends map jobs, in process or over NATS. What it answers
+// is durable.
+type MapJobs interface {
+	MapRun(context.Context, api.MapRunIn) (*api.MapOut, error)
+	MapRetry(context.Context, api.MapRetryIn) (*api.MapOut, error)
+	MapCancel(context.Context, api.MapIn) (*api.MapOut, error)
+}
+
+// MapReads tells about map jobs.
+type MapReads interface {
+	MapStatus(context.Context, api.MapIn) (*api.MapOut, error)
+	MapList(context.Context, api.MapListIn) (*api.MapListOut, error)
+	MapOutput(context.Context, api.MapOutputIn) (*api.MapOutputOut, error)
+	MapAggregate(context.Context, api.MapAggregateIn) (*api.MapAggregateOut, error)
+}
+
+// Maps is both.
+type Maps interface {
+	MapJobs
+	MapReads
+}
+
+// watchEvery is how often a watched job is looked at.
+const watchEvery = 500 * time.Millisecond
+
+func (s *Service) mapTools() []Tool {
+	m := s.maps
+	return []Tool{
+		mapTool("llm_map", "One prompt over every row of a JSONL input that stays outside the context: one model call per row, each result checked against a JSON Schema and asked for again with the errors. Answers a job's handle at once; map-status and map-aggregate tell the rest.", m,
+			func(in *api.MapRunIn) (*api.Scope, *string) { return &in.Scope, nil }, Maps.MapRun).long().needing("prompt", "output_schema").by(api.ScopeAppend),
+		mapTool("map-status", "State of a map job: counts, failures by kind, first rows, tokens, cost.", m, ofJob, Maps.MapStatus).reading().needing("job").by(api.ScopeRead),
+		streamed("map-watch", "Follow a map job to its end; answers progress, then the last state.", s.watchMap).reading().needing("job").by(api.ScopeRead),
+		mapTool("map-list", "Map jobs, newest first.", m,
+			func(in *api.MapListIn) (*api.Scope, *string) { return &in.Scope, nil }, Maps.MapList).reading().by(api.ScopeRead),
+		mapTool("map-output", "A page of a map job's results, in the order of the input, also while it runs.", m,
+			func(in *api.MapOutputIn) (*api.Scope, *string) { return &in.Scope, &in.Job }, Maps.MapOutput).reading().needing("job").by(api.ScopeRead),
+		mapTool("map-aggregate", "Count and measure a map job's results by code: by group, with conditions; exact.", m,
+			func(in *api.MapAggregateIn) (*api.Scope, *string) { return &in.Scope, &in.Job }, Maps.MapAggregate).reading().long().needing("job").by(api.ScopeRead),
+		mapTool("map-retry", "Begin another round over the rows of a map job that failed or were never begun.", m,
+			func(in *api.MapRetryIn) (*api.Scope, *string) { return &in.Scope, &in.Job }, Maps.MapRetry).needing("job").by(api.ScopeAppend),
+		mapTool("map-cancel", "Stop a map job; what it has is kept.", m, ofJob, Maps.MapCancel).needing("job").by(api.ScopeAppend),
+		{
+			Name: "map-upload", Doc: "Keep the rows of a map job: JSON lines, posted; answers the input_object to name.", Long: true, Scope: api.ScopeAppend,
+			Body: "JSON lines, of any number",
+			in:   reflect.TypeFor[api.StatusIn](), out: reflect.TypeFor[api.MapUploadOut](), raw: s.rawMapUpload,
+		},
+	}
+}
+
+// ofJob finds scope and job among the parameters of a tool about one.
+func ofJob(in *api.MapIn) (*api.Scope, *string) { return &in.Scope, &in.Job }
+
+// maps is whoever keeps map jobs, for a call about a job; nil = about none.
+func (s *Service) maps(ctx context.Context, in *api.Scope, job *string) (Maps, error) {
+	if job != nil && *job == "" {
+		return nil, problem.New(problem.Invalid, "no job is named").WithHint("`lcm map list` lists them")
+	}
+	if err := s.setTenant(ctx, in); err != nil {
+		return nil, err
+	}
+	if s.d.Maps == nil {
+		return nil, problem.New(problem.Unavailable, "map jobs are not served here")
+	}
+	return s.d.Maps, nil
+}
+
+// mapTool is a tool that passes its call on to whoever keeps map jobs.
+func mapTool[In, Out any](name, doc string, maps func(context.Context, *api.Scope, *string) (Maps, error), about func(*In) (*api.Scope, *string), f func(Maps, context.Context, In) (*Out, error)) Tool {
+	return tool(name, doc, false, false, func(ctx context.Context, in In) (*Out, error) {
+		scope, job := about(&in)
+		m, err := maps(ctx, scope, job)
+		if err != nil {
+			return nil, err
+		}
+		return f(m, ctx, in)
+	})
+}
+
+// reading marks a tool that changes nothing.
+func (t Tool) reading() Tool { t.Reads = true; return t }
+
+// long lets it take as long as its caller waits.
+func (t Tool) long() Tool { t.Long = true; return t }
+
+func (s *Service) watchMap(ctx context.Context, in api.MapIn, progress func(api.MapOut)) (*api.MapOut, error) {
+	m, err := s.maps(ctx, &in.Scope, &in.Job)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		out, err := m.MapStatus(ctx, in)
+		if err != nil || out.State != "running" {
+			return out, err
+		}
+		progress(*out)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (s *Service) rawMapUpload(ctx context.Context, raw json.RawMessage, body io.Reader, w *answer) error {
+	if s.d.MapUpload == nil {
+		return problem.New(problem.Unavailable, "map jobs are not served here")
+	}
+	var in api.StatusIn
+	if err := decodeStrict(raw, &in); err != nil {
+		return problem.New(problem.Invalid, "map-upload: %w", err)
+	}
+	if err := s.setTenant(ctx, &in.Scope); err != nil {
+		return err
+	}
+	out, err := s.d.MapUpload(ctx, in.Tenant, body)
+	if err != nil {
+		return err
+	}
+	return w.value(out)
+}
