@@ -34,8 +34,7 @@ type analysed struct {
 
 func analyse(text string) analysed {
 	a := analysed{text: text, first: []int{0}}
-	tokenize(text, func(t token) { a.tokens = append(a.tokens, t) })
-	sort.SliceStable(a.tokens, func(i, j int) bool { return a.tokens[i].pos < a.tokens[j].pos })
+	tokenize(text, func(t token) { a.tokens = append(a.tokens, t) }) // by position
 	for i, t := range a.tokens {
 		for len(a.first) <= t.pos {
 			a.first = append(a.first, i)
@@ -56,10 +55,10 @@ func (a analysed) at(pos int) []token {
 }
 
 func (p plan) locate(text string) [][2]int {
-	a := analyse(text)
+	f := newFolded(text)
 	var spans [][2]int
 	for _, c := range p {
-		found := c.locate(a)
+		found := c.locate(f)
 		if len(found) == 0 {
 			return nil
 		}
@@ -69,17 +68,51 @@ func (p plan) locate(text string) [][2]int {
 	return spans
 }
 
-func (c clause) locate(a analysed) [][2]int {
+// anchor is a string that every match holds, and how many words stand on
+// either side of it at most.
+func (c clause) anchor() (part string, words int) {
 	if c.literal != "" {
-		return locateLiteral(a, c.literal)
+		return c.literal, 0
+	}
+	for _, s := range c.seqs[0] {
+		if len(s.terms[0]) > len(part) {
+			part = s.terms[0]
+		}
+	}
+	return cut(part, anchorBytes), len(c.seqs[0]) - 1
+}
+
+// anchorBytes: the end of a longer term may not stand in the text, where the
+// word was cut and its sign put behind it.
+const anchorBytes = maxTermBytes / 2
+
+// locate looks around the places of the anchor only: to read a whole text into
+// words takes many times longer than to find a string in it.
+func (c clause) locate(f foldedText) (spans [][2]int) {
+	part, words := c.anchor()
+	for w := range f.around(part, words) {
+		a := analyse(f.text[w[0]:w[1]])
+		for _, s := range c.locateIn(a, f.within(w)) {
+			s[0], s[1] = s[0]+w[0], s[1]+w[0]
+			if n := len(spans); n > 0 && s[0] <= spans[n-1][0] {
+				continue // windows may overlap
+			}
+			if spans = append(spans, s); len(spans) == maxSpans {
+				return spans
+			}
+		}
+	}
+	return spans
+}
+
+func (c clause) locateIn(a analysed, f foldedText) [][2]int {
+	if c.literal != "" {
+		return locateLiteral(a, f, c.literal)
 	}
 	var spans [][2]int
 	for pos := 1; pos < len(a.first) && len(spans) < maxSpans; pos++ {
-		for _, seq := range c.seqs {
-			if s, ok := a.match(seq, pos); ok {
-				spans = append(spans, s)
-				break
-			}
+		if s, ok := a.match(c.seqs[0], pos); ok {
+			spans = append(spans, s)
 		}
 	}
 	return spans
@@ -120,8 +153,7 @@ func (s slot) find(tokens []token) (token, bool) {
 }
 
 // locateLiteral finds the folded literal between token boundaries.
-func locateLiteral(a analysed, literal string) [][2]int {
-	folded, at := foldWithOffsets(a.text)
+func locateLiteral(a analysed, f foldedText, literal string) [][2]int {
 	starts, ends := map[int]bool{}, map[int]bool{}
 	for _, t := range a.tokens {
 		starts[t.start], ends[t.end] = true, true
@@ -129,11 +161,11 @@ func locateLiteral(a analysed, literal string) [][2]int {
 	lastRun := endsInRun(literal)
 	var spans [][2]int
 	for i := 0; len(spans) < maxSpans; {
-		j := strings.Index(folded[i:], literal)
+		j := strings.Index(f.folded[i:], literal)
 		if j < 0 {
 			break
 		}
-		from, to := at[i+j], at[i+j+len(literal)]
+		from, to := f.at(i+j), f.at(i+j+len(literal))
 		if starts[from] && (ends[to] || lastRun) {
 			spans = append(spans, [2]int{from, to})
 		}
@@ -145,18 +177,4 @@ func locateLiteral(a analysed, literal string) [][2]int {
 func endsInRun(s string) bool {
 	r, _ := utf8.DecodeLastRuneInString(s)
 	return classOf(r) == runRune
-}
-
-// foldWithOffsets folds a text; at[i] is where byte i of the result comes from.
-func foldWithOffsets(text string) (folded string, at []int) {
-	var b strings.Builder
-	at = make([]int, 0, len(text)+1)
-	for i, r := range text {
-		n := b.Len()
-		b.WriteRune(fold(r))
-		for range b.Len() - n {
-			at = append(at, i)
-		}
-	}
-	return b.String(), append(at, len(text))
 }

@@ -76,6 +76,18 @@ func (f *facts) descending(found *roaring.Bitmap) func() (uint32, bool) {
 			return it.Next(), true
 		}
 	}
+	if n := found.GetCardinality(); n > uint64(len(f.keys))/dense {
+		i := 0
+		return func() (uint32, bool) {
+			for ; i < len(f.order); i++ {
+				if doc := f.order[i]; found.Contains(doc) {
+					i++
+					return doc, true
+				}
+			}
+			return 0, false
+		}
+	}
 	h := &byKey{keys: f.keys, docs: found.ToArray()}
 	heap.Init(h)
 	return func() (uint32, bool) {
@@ -85,6 +97,10 @@ func (f *facts) descending(found *roaring.Bitmap) func() (uint32, bool) {
 		return heap.Pop(h).(uint32), true
 	}
 }
+
+// dense: where at least one of so many documents is wanted, all are walked in
+// order; sorting the wanted ones takes longer.
+const dense = 64
 
 // byKey is a heap, the greatest key on top.
 type byKey struct {
@@ -140,7 +156,7 @@ const (
 	// places of the words decide; each further look is wider.
 	firstLook, widestLook = 64, 4_096
 	// countLook is how many more are looked into for the sake of the total.
-	countLook = 512
+	countLook = 128
 )
 
 // page takes the newest documents.

@@ -1,9 +1,11 @@
 package bleveindex
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -86,7 +88,8 @@ type facts struct {
 	mu  sync.Mutex
 	// keys of its documents, packed: they sort as document ids do.
 	keys    []uint64
-	ordered bool // the keys ascend, as they do unless segments were merged out of order
+	ordered bool     // the keys ascend, as they do unless segments were merged out of order
+	order   []uint32 // where they do not: the documents, greatest key first
 	least   uint64
 	most    uint64
 	words   string // of the text field, each between line feeds; "" = not read
@@ -192,6 +195,13 @@ func (g *seg) readKeys() error {
 		keys[n] = key
 	}
 	f.keys = keys
+	if !f.ordered {
+		f.order = make([]uint32, len(keys))
+		for n := range f.order {
+			f.order[n] = uint32(n)
+		}
+		slices.SortFunc(f.order, func(a, b uint32) int { return cmp.Compare(keys[b], keys[a]) })
+	}
 	return nil
 }
 

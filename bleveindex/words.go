@@ -112,8 +112,15 @@ func fold(r rune) rune {
 		}
 		return r
 	}
+	if caseless(r) {
+		return r
+	}
 	return unicode.ToLower(unicode.ToUpper(r))
 }
+
+// caseless reports the great blocks without upper and lower case: CJK, kana,
+// Yi and hangul.
+func caseless(r rune) bool { return r >= 0x2E80 && r < 0xA4D0 || r >= 0xAC00 && r < 0xD7A4 }
 
 func narrow(r rune) rune {
 	switch {
@@ -143,6 +150,8 @@ func classOf(r rune) class {
 		return separator
 	}
 	switch {
+	case r >= 0x4E00 && r < 0xA000, r >= 0xAC00 && r < 0xD7A4: // most of Han and hangul
+		return runRune
 	case r == 0x30FC || r == 0xFF70: // prolonged sound marks belong to no script
 		return runRune
 	case unicode.In(r, spaceless...):

@@ -35,7 +35,7 @@ func (s *Service) Grep(ctx context.Context, r api.GrepRequest) (*api.GrepReply, 
 	if err := s.prepare(q); err != nil {
 		return out, err
 	}
-	g := &grep{s: s, q: q, out: out, bound: out.Watermark.Seq, scopes: newScopes(q), skip: q.skip}
+	g := &grep{s: s, q: q, out: out, bound: out.Watermark.Seq, scopes: newScopes(q, &s.scopes), skip: q.skip}
 	if q.resumed != nil { // the pages of one search see one state
 		g.bound = min(g.bound, q.resumed.Seq)
 	}

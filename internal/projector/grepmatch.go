@@ -23,13 +23,9 @@ type candidate struct {
 // evaluate looks into candidates in parallel and takes what matches, in order.
 func (g *grep) evaluate(ctx context.Context, in []candidate) error {
 	results := make([][]found, len(in))
-	chunk := max(8, (len(in)+g.s.cfg.Workers-1)/g.s.cfg.Workers)
-	eg, ectx := errgroup.WithContext(ctx)
-	for start := 0; start < len(in); start += chunk {
-		end := min(start+chunk, len(in))
-		eg.Go(func() error { return g.evaluateSome(ectx, in[start:end], results[start:end]) })
-	}
-	if err := eg.Wait(); err != nil {
+	if err := g.inParts(ctx, len(in), func(ctx context.Context, start, end int) error {
+		return g.evaluateSome(ctx, in[start:end], results[start:end])
+	}); err != nil {
 		return err
 	}
 	for _, fs := range results {
@@ -38,6 +34,22 @@ func (g *grep) evaluate(ctx context.Context, in []candidate) error {
 		}
 	}
 	return nil
+}
+
+// partSize: fewer texts than this are not worth another goroutine.
+const partSize = 64
+
+// inParts shares n pieces of work out among the workers.
+func (g *grep) inParts(ctx context.Context, n int, do func(ctx context.Context, start, end int) error) error {
+	size := max(partSize, (n+g.s.cfg.Workers-1)/g.s.cfg.Workers)
+	if n <= size {
+		return do(ctx, 0, n)
+	}
+	eg, ectx := errgroup.WithContext(ctx)
+	for start := 0; start < n; start += size {
+		eg.Go(func() error { return do(ectx, start, min(start+size, n)) })
+	}
+	return eg.Wait()
 }
 
 // material is a candidate that passed the filters, with its rows.

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"lcm/events"
 	"lcm/internal/api"
 	"lcm/rank"
@@ -241,19 +239,14 @@ func (k *ranking) readTexts(ctx context.Context, list []contender) error {
 		return cmp.Compare(list[b].Score*list[b].Factor, list[a].Score*list[a].Factor)
 	})
 	best = best[:min(len(best), readDocs)]
-	chunk := max(8, (len(best)+k.s.cfg.Workers-1)/k.s.cfg.Workers)
-	eg, ectx := errgroup.WithContext(ctx)
-	for part := range slices.Chunk(best, chunk) {
-		eg.Go(func() error {
-			for _, i := range part {
-				if err := k.readText(ectx, &list[i]); err != nil {
-					return err
-				}
+	return k.inParts(ctx, len(best), func(ctx context.Context, start, end int) error {
+		for _, i := range best[start:end] {
+			if err := k.readText(ctx, &list[i]); err != nil {
+				return err
 			}
-			return nil
-		})
-	}
-	return eg.Wait()
+		}
+		return nil
+	})
 }
 
 func (k *ranking) readText(ctx context.Context, c *contender) error {

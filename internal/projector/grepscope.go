@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,23 +12,64 @@ import (
 	"lcm/session"
 )
 
-// scopes caches what filtering needs of each session.
+// scopes is what a search filters by, session for session.
 type scopes struct {
-	q    *query
-	only map[string]bool // sessions, nil = all of the tenant
-	mu   sync.Mutex
-	seen map[events.Ref]*scope
+	q     *query
+	only  map[string]bool // sessions, nil = all of the tenant
+	known *scopeCache
+
+	mu     sync.Mutex
+	seen   map[events.Ref]*scope
+	inside session.Path // of the wanted node, read with its session
 }
 
-// scope of one session: its path, and the entries inside the wanted node.
+// scope of one session: its path, and what its context shows.
 type scope struct {
 	path     session.Path
-	frontier []session.Node // of the active cut
-	inside   session.Path   // nil = everywhere
+	frontier []shown // of the active cut
 }
 
-func newScopes(q *query) *scopes {
-	c := &scopes{q: q, seen: map[events.Ref]*scope{}}
+// shown is a node of a context.
+type shown struct {
+	n       uint64
+	covered session.Path
+}
+
+// scopeCache keeps scopes from one search to the next. One holds as long as
+// the bytes of the session's head do: cuts and nodes never change.
+type scopeCache struct {
+	mu   sync.Mutex
+	seen map[events.Ref]headedScope
+}
+
+type headedScope struct {
+	head []byte
+	*scope
+}
+
+// maxScopes so many sessions are remembered, some 1 KB each.
+const maxScopes = 4_096
+
+func (c *scopeCache) get(ref events.Ref, head []byte) *scope {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h, ok := c.seen[ref]; ok && bytes.Equal(h.head, head) {
+		return h.scope
+	}
+	return nil
+}
+
+func (c *scopeCache) put(ref events.Ref, head []byte, sc *scope) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen == nil || len(c.seen) >= maxScopes {
+		c.seen = map[events.Ref]headedScope{}
+	}
+	c.seen[ref] = headedScope{bytes.Clone(head), sc}
+}
+
+func newScopes(q *query, known *scopeCache) *scopes {
+	c := &scopes{q: q, known: known, seen: map[events.Ref]*scope{}}
 	if len(q.Sessions) > 0 {
 		c.only = map[string]bool{}
 		for _, name := range q.Sessions {
@@ -52,7 +94,28 @@ func (c *scopes) of(tx api.StoreTx, ref events.Ref) (*scope, error) {
 	if err != nil {
 		return nil, err
 	}
+	head, err := rows.Get(session.RowHead, nil)
+	if err != nil {
+		return nil, err
+	}
 	r := session.NewReader(rows)
+	sc := c.known.get(ref, head)
+	if sc == nil {
+		if sc, err = readScope(r); err != nil {
+			return nil, err
+		}
+		c.known.put(ref, head, sc)
+	}
+	if n := c.q.Node; n != 0 {
+		if c.inside, err = covered(r, ref, n); err != nil {
+			return nil, err
+		}
+	}
+	c.seen[ref] = sc
+	return sc, nil
+}
+
+func readScope(r session.Reader) (*scope, error) {
 	st, err := r.Now()
 	if err != nil {
 		return nil, err
@@ -64,25 +127,23 @@ func (c *scopes) of(tx api.StoreTx, ref events.Ref) (*scope, error) {
 			if err != nil {
 				return nil, err
 			}
-			sc.frontier = append(sc.frontier, d)
+			sc.frontier = append(sc.frontier, shown{n, d.Covered})
 		}
 	}
-	if n := c.q.Node; n != 0 {
-		h, err := r.Head()
-		if err != nil {
-			return nil, err
-		}
-		if n > h.Nodes {
-			return nil, problem.New(problem.NotFound, "session %s has no node #%d: it has %d", ref, n, h.Nodes)
-		}
-		d, err := r.Node(n)
-		if err != nil {
-			return nil, err
-		}
-		sc.inside = d.Covered
-	}
-	c.seen[ref] = sc
 	return sc, nil
+}
+
+// covered is the entries inside a node.
+func covered(r session.Reader, ref events.Ref, n uint64) (session.Path, error) {
+	h, err := r.Head()
+	if err != nil {
+		return nil, err
+	}
+	if n > h.Nodes {
+		return nil, problem.New(problem.NotFound, "session %s has no node #%d: it has %d", ref, n, h.Nodes)
+	}
+	d, err := r.Node(n)
+	return d.Covered, err
 }
 
 // admits filters a row before anything is read of it but its place.
@@ -96,7 +157,7 @@ func (c *scopes) admits(tx api.StoreTx, row api.FeedRow) (removed, ok bool, err 
 	}
 	if row.Kind == session.RowEntry {
 		removed = !sc.path.Contains(row.N)
-		ok = sc.inside == nil || sc.inside.Contains(row.N)
+		ok = c.q.Node == 0 || c.inside.Contains(row.N)
 		return removed, ok && (!removed || c.q.IncludeRemoved), nil
 	}
 	rows, err := tx.Rows(row.Ref)
@@ -113,7 +174,7 @@ func (c *scopes) admits(tx api.StoreTx, row api.FeedRow) (removed, ok bool, err 
 		return false, false, err
 	}
 	removed = by != 0 || !sc.path.Covers(d.Covered)
-	ok = sc.inside == nil || sc.inside.Covers(d.Covered)
+	ok = c.q.Node == 0 || c.inside.Covers(d.Covered)
 	return removed, ok && (!removed || c.q.IncludeRemoved), nil
 }
 
@@ -162,11 +223,11 @@ func (g *grep) cover(tx api.StoreTx, f *found) error {
 		covered = session.Path{{First: f.n, Last: f.n}}
 	}
 	for _, d := range sc.frontier {
-		if f.node && d.N == f.n {
+		if f.node && d.n == f.n {
 			return nil // shown itself
 		}
-		if session.Path(d.Covered).Covers(covered) {
-			f.hit.CoveredBy = nodeName(d.N)
+		if d.covered.Covers(covered) {
+			f.hit.CoveredBy = nodeName(d.n)
 			return nil
 		}
 	}

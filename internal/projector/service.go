@@ -39,6 +39,7 @@ type Service struct {
 	indexed *watermark // documents
 
 	rebuilding sync.Mutex
+	scopes     scopeCache
 }
 
 // New makes a projector. Nothing is opened before Run.
