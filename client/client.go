@@ -25,6 +25,7 @@ import (
 
 	"lcm/internal/api"
 	"lcm/internal/problem"
+	"lcm/internal/request"
 )
 
 // Client of one server. It is safe for concurrent use.
@@ -162,6 +163,7 @@ func (c *Client) post(ctx context.Context, tool string, q url.Values, contentTyp
 		return nil, err
 	}
 	req.Header.Set("Content-Type", contentType)
+	request.Inject(ctx, req.Header.Set)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		var p *problem.Error

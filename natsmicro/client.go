@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"lcm/internal/problem"
+	"lcm/internal/request"
 )
 
 // errNobody: no service listens on the subject.
@@ -19,8 +20,10 @@ type caller struct{ nc *nats.Conn }
 
 // call sends a request and decodes the answer into out (nil = not wanted). The
 // error carries a problem code, except for errNobody and an ended context.
-func (c caller) call(ctx context.Context, subject string, request, out any) (nats.Header, error) {
-	data, err := encode(request)
+func (c caller) call(ctx context.Context, subject string, question, out any) (h nats.Header, err error) {
+	ctx, end := request.Start(ctx, "ask "+subject, request.Client)
+	defer func() { end(err) }()
+	data, err := encode(question)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +49,7 @@ func (c caller) call(ctx context.Context, subject string, request, out any) (nat
 	m := nats.NewMsg(subject)
 	m.Reply, m.Data = inbox, data
 	m.Header.Set(headerTimeout, timeoutHeader(ctx))
+	request.Inject(ctx, m.Header.Set)
 	if token := Bearer(ctx); token != "" {
 		m.Header.Set(headerBearer, "Bearer "+token)
 	}

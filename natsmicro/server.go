@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"lcm/internal/problem"
+	"lcm/internal/request"
 )
 
 // Options of a server.
@@ -110,7 +111,7 @@ func (s *Server) receive(r micro.Request, room slots, c *counters, h handler) {
 		s.sendError(r, c, problem.New(problem.Unavailable, "%s is stopping", s.o.Name), nil)
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, readTimeout(r.Headers()))
+	ctx, cancel := context.WithTimeout(request.Extract(s.ctx, r.Headers()), readTimeout(r.Headers()))
 	select {
 	case room <- struct{}{}:
 	case <-ctx.Done():
@@ -128,7 +129,9 @@ func (s *Server) receive(r micro.Request, room slots, c *counters, h handler) {
 		defer c.InHand.Add(-1)
 		defer func() { <-room }()
 		defer cancel()
+		ctx, end := request.Start(ctx, "answer "+r.Subject(), request.Server)
 		reply, err := h(ctx, r.Data())
+		end(err)
 		s.send(r, c, reply, err)
 	}()
 }

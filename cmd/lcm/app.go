@@ -120,7 +120,7 @@ func (a *app) load(cmd *cobra.Command) error {
 			given[key] = f.Value.String()
 		}
 	}
-	for _, flag := range []string{"http", "nats-listen", "replicas", "partitions"} {
+	for _, flag := range []string{"http", "nats-listen", "ops-listen", "replicas", "partitions"} {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
 			given[strings.ReplaceAll(flag, "-", "_")] = f.Value.String()
 		}

@@ -98,6 +98,7 @@ func (a *app) serveCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().String("http", "", "address to listen on (default 127.0.0.1:8420)")
+	cmd.Flags().String("ops-listen", "", "address of health, metrics and, on loopback, /debug/pprof/ (default none: --http has all but pprof)")
 	cmd.Flags().String("nats-listen", "", "let the embedded NATS server listen here too, such as 127.0.0.1:4222")
 	return cmd
 }

@@ -35,3 +35,20 @@ type TenantSpending struct {
 	Refused        uint64 `json:"refused"`
 	Spent          bool   `json:"spent"`
 }
+
+// ModelProcess is what one process that asks models tells about them.
+type ModelProcess struct {
+	Process  string       `json:"process"` // host and process id
+	Models   []ModelState `json:"models"`
+	Spending *Spending    `json:"spending"`
+}
+
+// Progress of one projector: positions of the log, and its debt.
+type Progress struct {
+	Applied uint64 // rows
+	Indexed uint64 // documents
+	Due     int    // sessions that wait for condensing
+	// OldestDue is since when the first of them waits, as far as this process
+	// has seen; zero where none does.
+	OldestDue time.Time
+}

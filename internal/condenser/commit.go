@@ -115,6 +115,7 @@ func (r *run) append(ctx context.Context, p events.Payload) (stored bool, err er
 		switch {
 		case err == nil:
 			r.lane = session.LaneHead{Link: next, LastSeq: seqs[0]}
+			r.s.d.Derived(p)
 			return true, nil
 		case errors.As(err, &conflict):
 			return r.overtaken(ctx, p)

@@ -93,6 +93,8 @@ type Deps struct {
 	Summarizer condense.Summarizer
 	Clock      func() time.Time // default time.Now
 	Logger     *slog.Logger     // default: none
+	// Derived is told of every event this service has stored. default: nobody
+	Derived func(events.Payload)
 }
 
 // Reasons to stop, beside the planner's.
@@ -130,6 +132,9 @@ func New(c Config, d Deps) (*Service, error) {
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Derived == nil {
+		d.Derived = func(events.Payload) {}
 	}
 	c = c.WithDefaults()
 	return &Service{

@@ -36,6 +36,14 @@ type Config struct {
 	Tenant string `koanf:"tenant"`
 	// HTTP is where `lcm serve` listens: a loopback address.
 	HTTP string `koanf:"http"`
+	// OpsListen is where a process answers /livez, /readyz, /metrics, and, on a
+	// loopback address, /debug/pprof/. "" = where HTTP is answered, without
+	// pprof; a role without HTTP takes 127.0.0.1 and port 8421 (ingestor), 8422
+	// (condenser) or 8423 (projector), or a free port where that one is taken.
+	OpsListen string `koanf:"ops_listen"`
+	// ReadyLag is how many events a projection may be behind while /readyz
+	// still says yes. Default 10,000: a second or two of catching up.
+	ReadyLag int `koanf:"ready_lag"`
 	// NATSListen lets the embedded server listen too: a loopback address, ""
 	// = in process only.
 	NATSListen string `koanf:"nats_listen"`
@@ -291,7 +299,7 @@ func sessionOf(d events.Settings) Session {
 // Default is the configuration without file, environment or flags.
 func Default() Config {
 	return Config{
-		DataDir: defaultDataDir(), Tenant: "default", HTTP: "127.0.0.1:8420",
+		DataDir: defaultDataDir(), Tenant: "default", HTTP: "127.0.0.1:8420", ReadyLag: 10_000,
 		Partitions: events.DefaultPartitions, Replicas: 1, LogLevel: "info",
 		Condenser:  Condenser{Workers: 2, Leaves: 4},
 		Summarizer: Summarizer{Kind: Extractive, TimeoutSeconds: 120, WhenDown: Wait},
@@ -392,6 +400,9 @@ func (c Config) Validate() error {
 	}
 	if c.Partitions < 1 || c.Partitions > 1024 {
 		errs = append(errs, fmt.Errorf("partitions is %d: 1 to 1024", c.Partitions))
+	}
+	if c.ReadyLag < 0 {
+		errs = append(errs, fmt.Errorf("ready_lag is %d: at least 0", c.ReadyLag))
 	}
 	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
 		errs = append(errs, fmt.Errorf("replicas is %d: 1, 3 or 5", c.Replicas))

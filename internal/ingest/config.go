@@ -185,6 +185,8 @@ type Deps struct {
 	// Observe is called after every commit, by the committer: it must be
 	// quick. nil = nobody.
 	Observe func(Committed)
+	// Answered is called after every append, beside others. nil = nobody.
+	Answered func(r api.AppendRequest, reply *api.AppendReply, err error, took time.Duration)
 	// Logger; nil = discarded.
 	Logger *slog.Logger
 }
@@ -198,6 +200,9 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.Observe == nil {
 		d.Observe = func(Committed) {}
+	}
+	if d.Answered == nil {
+		d.Answered = func(api.AppendRequest, *api.AppendReply, error, time.Duration) {}
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)

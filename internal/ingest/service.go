@@ -51,6 +51,13 @@ func New(c Config, d Deps) (*Service, error) {
 // Append implements Appender. A turn without an id gets one: sending it again
 // stores it again.
 func (s *Service) Append(ctx context.Context, r api.AppendRequest) (*api.AppendReply, error) {
+	start := s.d.Clock()
+	reply, err := s.append(ctx, r)
+	s.d.Answered(r, reply, err, s.d.Clock().Sub(start))
+	return reply, err
+}
+
+func (s *Service) append(ctx context.Context, r api.AppendRequest) (*api.AppendReply, error) {
 	if err := s.checkRequest(r); err != nil {
 		return nil, err
 	}

@@ -129,6 +129,13 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, version strin
 		return problem.New(problem.Unavailable, "listen on %s: %w", c.HTTP, err).WithHint("another server may be running there: choose another with --http")
 	}
 	defer listener.Close()
+	ops, err := listenOps(c, All())
+	if err != nil {
+		return err
+	}
+	if ops != nil {
+		defer ops.Close()
+	}
 	lock, owner, err := waitLock(ctx, c.DataDir)
 	if err != nil {
 		return err
@@ -142,6 +149,7 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, version strin
 	if err != nil {
 		return err
 	}
+	n.serveOps(ops)
 	url := "http://" + listener.Addr().String()
 	silence, err := announce(c.DataDir, Owner{PID: os.Getpid(), URL: url, Epoch: n.Epoch()})
 	if err != nil {
@@ -149,7 +157,7 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, version strin
 	}
 	defer silence()
 	ready(url)
-	return errors.Join(n.runWithHTTP(ctx, listener), n.Close())
+	return errors.Join(traced(ctx, version, log, func() error { return n.runWithHTTP(ctx, listener) }), n.Close())
 }
 
 // loopback refuses addresses that others can reach: callers are not

@@ -68,16 +68,28 @@ func runRole(ctx context.Context, name string, r Roles, args []string, stdout, s
 		}
 		defer listener.Close()
 	}
+	ops, err := listenOps(c, r)
+	if err != nil {
+		return err
+	}
+	if ops != nil {
+		defer ops.Close()
+	}
 	n, err := Open(ctx, c, r, log, version)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "%s runs on %s, log %s\n", name, shown(c.NATS), n.Epoch())
-	if listener == nil {
-		return errors.Join(n.Run(ctx), n.Close())
+	n.serveOps(ops)
+	if ops != nil {
+		fmt.Fprintf(stdout, "%s tells operators at http://%s/metrics\n", name, ops.Addr())
 	}
-	fmt.Fprintf(stdout, "%s answers at http://%s\n", name, listener.Addr())
-	return errors.Join(n.runWithHTTP(ctx, listener), n.Close())
+	fmt.Fprintf(stdout, "%s runs on %s, log %s\n", name, shown(c.NATS), n.Epoch())
+	run := func() error { return n.Run(ctx) }
+	if listener != nil {
+		fmt.Fprintf(stdout, "%s answers at http://%s\n", name, listener.Addr())
+		run = func() error { return n.runWithHTTP(ctx, listener) }
+	}
+	return errors.Join(traced(ctx, version, log, run), n.Close())
 }
 
 // roleConfig reads a role's flags, environment and file.
@@ -91,6 +103,7 @@ func roleConfig(name string, r Roles, args []string, stderr io.Writer) (config.C
 	}
 	setting("nats", "nats", "`URL` of the NATS server ($LCM_NATS)")
 	setting("nats-creds", "nats_creds", "credentials `file` for it ($LCM_NATS_CREDS)")
+	setting("ops-listen", "ops_listen", "`address` of /livez, /readyz, /metrics and, on loopback, /debug/pprof/")
 	setting("log-level", "log_level", "debug, info, warn, error")
 	setting("data-dir", "data_dir", "`directory` of the configuration, and of a projector's rows and index")
 	if r.Projector {

@@ -26,7 +26,7 @@ func (n *Node) openModels() error {
 			Timeout:           time.Duration(p.TimeoutSeconds) * time.Second,
 			RequestsPerSecond: float64(p.RequestsPerMinute) / 60,
 			OutputField:       p.OutputField, ReasoningTokens: p.ReasoningTokens,
-		}, llm.Deps{})
+		}, llm.Deps{OnCall: n.modelCalled(p)})
 		if err != nil && !n.roles.Condenser {
 			n.slog.Warn("no model for questions: they are answered by rule", "model", p.Model, "error", err)
 			return nil
@@ -40,8 +40,23 @@ func (n *Node) openModels() error {
 		return nil
 	}
 	var err error
-	n.models, err = llm.NewChain(clients, n.cfg.Summarizer.TokensPerHour)
-	return err
+	if n.models, err = llm.NewChain(clients, n.cfg.Summarizer.TokensPerHour); err != nil {
+		return err
+	}
+	n.metrics.WatchModels(n.models.State)
+	return nil
+}
+
+// modelCalled counts attempts; a model that a caller named is "other", so that
+// callers do not make labels.
+func (n *Node) modelCalled(p config.Provider) func(llm.Call) {
+	return func(c llm.Call) {
+		model := p.Model
+		if c.Model != model {
+			model = "other"
+		}
+		n.metrics.Model(p.Kind, model, c.Code, c.InputTokens, c.OutputTokens)
+	}
 }
 
 // summarizer is the configured one; none of them is ever guessed.

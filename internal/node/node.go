@@ -21,8 +21,10 @@ import (
 	"lcm/internal/config"
 	"lcm/internal/ingest"
 	"lcm/internal/mapper"
+	"lcm/internal/metrics"
 	"lcm/internal/problem"
 	"lcm/internal/projector"
+	"lcm/internal/request"
 	"lcm/internal/toolsvc"
 	"lcm/llm"
 	"lcm/natsembed"
@@ -50,6 +52,8 @@ type Node struct {
 	conn     *nats.Conn
 	log      *natslog.Log
 
+	metrics   *metrics.Set
+	reads     reads
 	models    *llm.Chain // nil = everything is done by rule
 	mapModel  *llm.Client
 	projector *projector.Service
@@ -85,7 +89,7 @@ func (e *loopError) Unwrap() error { return e.err }
 // created in an empty data directory only; on an external server `lcm init`
 // or `lcm serve` makes them.
 func Open(ctx context.Context, c config.Config, r Roles, log *slog.Logger, version string) (n *Node, err error) {
-	n = &Node{cfg: c, roles: r, version: version, slog: log}
+	n = &Node{cfg: c, roles: r, version: version, slog: request.Logger(log), metrics: metrics.New(version)}
 	n.stopped, n.stop = context.WithCancelCause(context.Background())
 	defer func() {
 		if err != nil {
@@ -233,26 +237,8 @@ func (n *Node) Run(ctx context.Context) error {
 
 // runWithHTTP runs the roles and serves their tools on listener.
 func (n *Node) runWithHTTP(ctx context.Context, listener net.Listener) error {
-	srv := &http.Server{
-		Handler: failing{n.handler, n}, ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog: slog.NewLogLogger(n.slog.Handler(), slog.LevelWarn),
-	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	g.Go(func() error {
-		<-gctx.Done()
-		grace, cancel := context.WithTimeout(context.WithoutCancel(gctx), 5*time.Second)
-		defer cancel()
-		if err := srv.Shutdown(grace); err != nil {
-			return srv.Close()
-		}
-		return nil
-	})
+	g.Go(func() error { return n.serveHTTP(gctx, listener, n.withMetrics(failing{n.handler, n})) })
 	g.Go(func() error { return n.Run(gctx) })
 	return g.Wait()
 }

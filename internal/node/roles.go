@@ -42,6 +42,7 @@ func (n *Node) openRoles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.reads = r
 	w, err := n.openWrites(r)
 	if err != nil {
 		return err
@@ -66,6 +67,7 @@ func (n *Node) add(name string, run func(context.Context) error) {
 
 func (n *Node) openReads() (reads, error) {
 	if !n.roles.Projector {
+		n.metrics.Watch(n.log.LastSeq, nil)
 		return n.remoteReads(), nil
 	}
 	parts, err := partitions(n.cfg.Projector.Partitions, n.log.Partitions())
@@ -82,6 +84,7 @@ func (n *Node) openReads() (reads, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.metrics.Watch(n.log.LastSeq, n.projector.Progress)
 	n.add(projectorLoop, n.projector.Run)
 	n.serveReads(parts)
 	return n.projector, nil
@@ -96,7 +99,8 @@ func (n *Node) openWrites(r reads) (toolsvc.Writes, error) {
 		return nil, err
 	}
 	n.ingest, err = ingest.New(ingest.Config{Defaults: defaults, Models: n.cfg.Models}, ingest.Deps{
-		Log: n.log, Lookup: r.Lookup, Logger: n.slog,
+		Log: n.log, Lookup: r.Lookup, Logger: n.slog, Answered: n.metrics.Appended,
+		Observe: func(c ingest.Committed) { n.metrics.Committed(c.Events, c.Conflicts) },
 	})
 	if err != nil {
 		return nil, err
@@ -113,12 +117,16 @@ func (n *Node) openCondenser(r reads) (toolsvc.Condenser, error) {
 	}
 	c := condenser.Config{Partitions: n.log.Partitions(), Concurrency: n.cfg.Condenser.Leaves}
 	var err error
-	n.condenser, err = condenser.New(c, condenser.Deps{Reads: r, Log: n.log, Summarizer: n.summarizer(), Logger: n.slog})
+	n.condenser, err = condenser.New(c, condenser.Deps{Reads: r, Log: n.log, Summarizer: n.summarizer(), Logger: n.slog, Derived: n.metrics.Derived})
 	if err != nil {
 		return nil, err
 	}
 	n.add("condenser", func(ctx context.Context) error {
-		return n.log.Tasks(ctx, n.cfg.Condenser.Workers, n.condenser.Handle)
+		return n.log.Tasks(ctx, n.cfg.Condenser.Workers, func(ctx context.Context, t api.Task) api.TaskResult {
+			r := n.condenser.Handle(ctx, t)
+			n.metrics.Task(r)
+			return r
+		})
 	})
 	n.serveCondenser()
 	return n.condenser, nil
@@ -126,12 +134,12 @@ func (n *Node) openCondenser(r reads) (toolsvc.Condenser, error) {
 
 func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser, m toolsvc.Maps) error {
 	cfg := toolsvc.DefaultConfig()
-	cfg.DefaultTenant = n.cfg.Tenant
+	cfg.DefaultTenant, cfg.ReadyLag = n.cfg.Tenant, uint64(n.cfg.ReadyLag)
 	var err error
 	n.tools, err = toolsvc.New(cfg, toolsvc.Deps{
 		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: ingest.Parse,
 		Grants: n.openGrants(),
-		Verify: verifier(n.log), Export: exporter(n.log), Maps: m, MapUpload: n.mapUpload,
+		Verify: verifier(n.log), Export: exporter(n.log), Maps: m, MapUpload: n.mapUpload, Observer: n.metrics,
 		Import: func(ctx context.Context, src io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
 			settings, err := n.cfg.SessionDefaults()
 			if err != nil {

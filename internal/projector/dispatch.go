@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"lcm/events"
@@ -11,8 +12,9 @@ import (
 
 // judged remembers what Due said of a session at a position.
 type judged struct {
-	seq uint64
-	due bool
+	seq   uint64
+	due   bool
+	since time.Time // of due
 }
 
 // dispatchLoop publishes every due session, again and again until it is no
@@ -75,7 +77,38 @@ func (s *Service) dispatch(ctx context.Context, seen map[events.Ref]judged) erro
 			delete(seen, ref)
 		}
 	}
+	s.debt.set(seen)
 	return nil
+}
+
+// debt is what dispatch found due the last time.
+type debt struct {
+	mu     sync.Mutex
+	due    int
+	oldest time.Time
+}
+
+func (d *debt) set(seen map[events.Ref]judged) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.due, d.oldest = 0, time.Time{}
+	for _, j := range seen {
+		if !j.due {
+			continue
+		}
+		d.due++
+		if d.oldest.IsZero() || j.since.Before(d.oldest) {
+			d.oldest = j.since
+		}
+	}
+}
+
+// Progress tells how far the projections are and what they owe. It costs
+// nothing.
+func (s *Service) Progress() api.Progress {
+	s.debt.mu.Lock()
+	defer s.debt.mu.Unlock()
+	return api.Progress{Applied: s.applied.get(), Indexed: s.indexed.get(), Due: s.debt.due, OldestDue: s.debt.oldest}
 }
 
 // judge asks Due about a session, unless nothing happened to it since.
@@ -102,7 +135,11 @@ func (s *Service) judge(ref events.Ref, last judged) (judged, error) {
 		if err != nil {
 			return err
 		}
-		last = judged{seq: seq, due: s.deps.Due(v)}
+		since := last.since
+		if !last.due {
+			since = time.Now()
+		}
+		last = judged{seq: seq, due: s.deps.Due(v), since: since}
 		return nil
 	})
 	return last, err

@@ -38,6 +38,8 @@ type Service struct {
 	applied *watermark // rows
 	indexed *watermark // documents
 
+	debt debt
+
 	rebuilding sync.Mutex
 	scopes     scopeCache
 }

@@ -20,6 +20,15 @@ import (
 // asks for condensation, waits up to its deadline, and then renders the
 // emergency view.
 func (s *Service) Context(ctx context.Context, in api.ContextIn) (*api.ContextOut, error) {
+	start := time.Now()
+	out, err := s.context(ctx, in)
+	if err == nil && s.d.Observer != nil {
+		s.d.Observer.Context(out, time.Since(start))
+	}
+	return out, err
+}
+
+func (s *Service) context(ctx context.Context, in api.ContextIn) (*api.ContextOut, error) {
 	format := cmp.Or(transcript.Format(in.Format), transcript.OpenAI)
 	c, err := s.Assemble(ctx, in)
 	if err != nil {

@@ -16,8 +16,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	"lcm/internal/api"
 	"lcm/internal/problem"
 )
 
@@ -64,7 +66,7 @@ func (s *Service) handler(tools []Tool, log *slog.Logger, version string, mounts
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem.New(problem.NotFound, "there is no %s %s", r.Method, r.URL.Path).WithHint("GET /v1/openapi.json describes what there is"))
 	})
-	return loopbackOnly(m), nil
+	return identified(loopbackOnly(m)), nil
 }
 
 // routes is a mux that says which methods a path has.
@@ -109,15 +111,31 @@ func loopbackHost(hostport string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// readyWithin bounds what /readyz asks: a probe gives up sooner than a reader.
+const readyWithin = 5 * time.Second
+
 func (s *Service) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), s.c.ReadDeadline)
+	ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
 	defer cancel()
 	st, err := s.d.Reads.Status(ctx)
+	if err == nil {
+		err = Ready(st, s.c.ReadyLag)
+	}
 	if err != nil {
 		writeProblem(w, problem.From(err))
 		return
 	}
 	writeJSON(w, http.StatusOK, st)
+}
+
+// Ready says why projections in that state should not be asked yet, nil where
+// they may. A model provider that is down does not matter to them.
+func Ready(st *api.StatusReply, most uint64) error {
+	if st.Lag > most || st.IndexLag > most {
+		return problem.New(problem.Unavailable, "the rows are %d events behind the log, the index is %d behind the rows; at most %d are taken as ready", st.Lag, st.IndexLag, most).
+			WithHint("they catch up by themselves; `lcm status` shows how far they are")
+	}
+	return nil
 }
 
 func (s *Service) serve(t Tool, log *slog.Logger) http.HandlerFunc {
@@ -134,7 +152,7 @@ func (s *Service) serve(t Tool, log *slog.Logger) http.HandlerFunc {
 		}
 		p := problem.From(err)
 		if p.Code == problem.Internal {
-			log.Error("tool failed", "tool", t.Name, "error", err)
+			log.ErrorContext(ctx, "tool failed", "tool", t.Name, "error", err)
 		}
 		writeProblem(w, p)
 	}
@@ -145,7 +163,7 @@ func (s *Service) serve(t Tool, log *slog.Logger) http.HandlerFunc {
 func (s *Service) guarded(ctx context.Context, t Tool, w http.ResponseWriter, r *http.Request, log *slog.Logger) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			log.Error("tool panicked", "tool", t.Name, "panic", v, "stack", string(debug.Stack()))
+			log.ErrorContext(ctx, "tool panicked", "tool", t.Name, "panic", v, "stack", string(debug.Stack()))
 			err = problem.New(problem.Internal, "%s failed inside", t.Name)
 		}
 	}()

@@ -65,6 +65,15 @@ type DeadLetters interface {
 	Unbury(ctx context.Context, id string) error
 }
 
+// Observer is told what the tools do. It is called by many at once and must not
+// block.
+type Observer interface {
+	// Called: a tool has answered.
+	Called(tool string, err error, took time.Duration)
+	// Context: a context was given.
+	Context(out *api.ContextOut, took time.Duration)
+}
+
 // Deps are the parts a Service works with.
 type Deps struct {
 	Reads     Reads
@@ -88,6 +97,8 @@ type Deps struct {
 	// Parse turns a request body into writes, in order; a record that is no
 	// turn carries its refusal.
 	Parse func(body []byte, format string) ([]api.Write, error)
+	// Observer; nil = nobody.
+	Observer Observer
 }
 
 // Config bounds a Service.
@@ -101,6 +112,9 @@ type Config struct {
 	// when the session is over its budget. Default 30 s (a
 	// compaction takes about 25 s with a large model).
 	BlockingDeadline time.Duration
+	// ReadyLag is how many events a projection may be behind while /readyz says
+	// yes. Default 10,000.
+	ReadyLag uint64
 	// MaxBodyBytes of an append; imports are streamed and not bounded.
 	MaxBodyBytes int64
 }
@@ -109,7 +123,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		DefaultTenant: "default", ReadDeadline: 30 * time.Second,
-		BlockingDeadline: 30 * time.Second, MaxBodyBytes: 64 << 20,
+		BlockingDeadline: 30 * time.Second, MaxBodyBytes: 64 << 20, ReadyLag: 10_000,
 	}
 }
 

@@ -169,7 +169,11 @@ func doctorRepairs(in json.RawMessage) string {
 
 // Tools is the table. Every tool in it checks its caller.
 func (s *Service) Tools() []Tool {
-	return s.fenced(slices.Concat(s.dataTools(), s.mapTools(), s.archiveTools()))
+	tools := s.fenced(slices.Concat(s.dataTools(), s.mapTools(), s.archiveTools()))
+	for i := range tools {
+		tools[i] = s.observed(tools[i]) // refusals too
+	}
+	return tools
 }
 
 func (s *Service) dataTools() []Tool {

@@ -1,0 +1,52 @@
+package toolsvc
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"lcm/internal/request"
+)
+
+// observed makes every call of a tool, whoever makes it, a span of its request
+// and a number for the observer.
+func (s *Service) observed(t Tool) Tool {
+	if call := t.call; call != nil {
+		t.call = func(ctx context.Context, in json.RawMessage) (out any, err error) {
+			ctx, end := s.begin(ctx, t.Name)
+			defer func() { end(err) }()
+			return call(ctx, in)
+		}
+	}
+	if raw := t.raw; raw != nil {
+		t.raw = func(ctx context.Context, in json.RawMessage, body io.Reader, w *answer) (err error) {
+			ctx, end := s.begin(ctx, t.Name)
+			defer func() { end(err) }()
+			return raw(ctx, in, body, w)
+		}
+	}
+	return t
+}
+
+func (s *Service) begin(ctx context.Context, name string) (context.Context, func(error)) {
+	start := time.Now()
+	ctx, end := request.Start(ctx, "tool "+name, request.Server)
+	return ctx, func(err error) {
+		end(err)
+		if s.d.Observer != nil {
+			s.d.Observer.Called(name, err, time.Since(start))
+		}
+	}
+}
+
+// identified gives every request an id, the caller's own where it has one, and
+// says it in the answer.
+func identified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := request.Extract(r.Context(), r.Header)
+		w.Header().Set(request.HeaderID, request.ID(ctx))
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
