@@ -15,8 +15,8 @@ const StopRepaired = "nothing-to-repair"
 // PlanRepairs plans the redoing of level-3 nodes under what a view shows and
 // has pending, and of the nodes condensed from superseded ones: leaves first,
 // a parent only once its children are done. Called again after each commit it
-// returns the next step. It walks the whole DAG below the view and is for
-// when an outage is over, not for every task; limit bounds the jobs (0 = all).
+// returns the next step. It walks down where a node counts truncated ones, and
+// is for when an outage is over; limit bounds the jobs (0 = all).
 func PlanRepairs(v *session.View, below Below, limit int) (Actions, error) {
 	p := &pass{v: v, z: sizesOf(v.Settings)}
 	p.a = Actions{Soft: p.z.soft, Budget: p.z.budget, Target: p.z.cutTarget, Tokens: window.ContextTokens(v)}
@@ -69,6 +69,9 @@ func (w *walk) judge(d session.Node) (visited, error) {
 	newest, err := w.newest(d)
 	if err != nil {
 		return visited{}, err
+	}
+	if newest.Truncated == 0 {
+		return visited{newest, true}, nil
 	}
 	truncated := newest.Primary.Level == 3
 	if newest.Depth == 0 {

@@ -176,6 +176,10 @@ func (a *audit) children(d Node) error {
 		a.fault("node #%d has %d children and names %d", d.N, len(d.ChildNodes), len(d.Children))
 	}
 	var covered []events.Range
+	truncated := 0
+	if d.Primary.Level == 3 {
+		truncated = 1
+	}
 	for i, n := range d.ChildNodes {
 		if n == 0 || n >= d.N {
 			a.fault("node #%d has the child #%d", d.N, n)
@@ -193,6 +197,10 @@ func (a *audit) children(d Node) error {
 			a.fault("child #%d of node #%d has depth %d, the parents %v and another key", n, d.N, c.Depth, parents)
 		}
 		covered = Joined(covered, c.Covered)
+		truncated += c.Truncated
+	}
+	if d.Truncated != truncated {
+		a.fault("node #%d counts %d truncated nodes, there are %d", d.N, d.Truncated, truncated)
 	}
 	if !slices.Equal(covered, d.Covered) {
 		a.fault("node #%d covers %v, its children %v", d.N, d.Covered, covered)

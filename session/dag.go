@@ -17,6 +17,9 @@ func (f *Fold) node(d Decoded, p *events.NodeCommitted) (uint64, error) {
 	node := Node{N: f.head.Nodes + 1, NodeCommitted: *p}
 	node.Seq, node.Time = d.Record.Seq, f.head.Time
 	node.SummaryTokens = p.Primary.Tokens
+	if p.Primary.Level == 3 {
+		node.Truncated = 1
+	}
 	old, err := f.superseded(p)
 	if err != nil {
 		return 0, err
@@ -157,6 +160,7 @@ func (f *Fold) checkCondensed(node *Node, old *Node) error {
 		node.SourceTokens += child.SourceTokens
 		node.SummaryTokens += child.SummaryTokens
 		node.Below += child.Below + 1
+		node.Truncated += child.Truncated
 		if node.FirstTime.IsZero() {
 			node.FirstTime = child.FirstTime
 		}

@@ -18,7 +18,7 @@ func (h Head) MarshalBinary() ([]byte, error) {
 	w.flags(h.Configured)
 	w.lane(h.Timeline)
 	w.lane(h.Derived)
-	for _, n := range [...]uint64{h.Entries, h.Nodes, h.Cuts, h.Rejected, h.Leaf, h.Pinned, h.ActiveCut} {
+	for _, n := range [...]uint64{h.Entries, h.Nodes, h.Cuts, h.Rejected, h.Lost, h.Leaf, h.Pinned, h.ActiveCut} {
 		w.number(n)
 	}
 	w.ranges(h.Path[max(len(h.Path)-1, 0):])
@@ -36,7 +36,7 @@ func (h *Head) UnmarshalBinary(row []byte) error {
 	*h = Head{}
 	r.flags(&h.Configured)
 	h.Timeline, h.Derived = r.lane(), r.lane()
-	for _, n := range [...]*uint64{&h.Entries, &h.Nodes, &h.Cuts, &h.Rejected, &h.Leaf, &h.Pinned, &h.ActiveCut} {
+	for _, n := range [...]*uint64{&h.Entries, &h.Nodes, &h.Cuts, &h.Rejected, &h.Lost, &h.Leaf, &h.Pinned, &h.ActiveCut} {
 		*n = r.number()
 	}
 	h.Path, h.Settings = r.ranges(), r.settings()

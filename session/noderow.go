@@ -33,7 +33,7 @@ func (d Node) MarshalBinary() ([]byte, error) {
 	w.text(d.Supersedes)
 	w.ranges(d.Covered)
 	w.numbers(d.ChildNodes)
-	for _, n := range [...]int{d.SourceTokens, d.SummaryTokens, d.Below} {
+	for _, n := range [...]int{d.SourceTokens, d.SummaryTokens, d.Below, d.Truncated} {
 		w.int(n)
 	}
 	w.time(d.FirstTime)
@@ -58,7 +58,7 @@ func (d *Node) UnmarshalBinary(row []byte) error {
 	d.InputTokens, d.Model, d.PromptVersion, d.Files = r.int(), r.text(), r.text(), r.texts()
 	d.Bounds = events.Bounds{Target: r.int(), HardCap: r.int(), MaxFan: r.int()}
 	d.Supersedes, d.Covered, d.ChildNodes = r.text(), r.ranges(), r.numbers()
-	d.SourceTokens, d.SummaryTokens, d.Below = r.int(), r.int(), r.int()
+	d.SourceTokens, d.SummaryTokens, d.Below, d.Truncated = r.int(), r.int(), r.int(), r.int()
 	d.FirstTime, d.LastTime = r.time(), r.time()
 	return r.end()
 }

@@ -13,7 +13,7 @@ import (
 
 // SchemaVersion of the rows below. A store that holds another version is
 // rebuilt from the log, never migrated in place.
-const SchemaVersion = 3
+const SchemaVersion = 4
 
 // RowKind names a kind of row; it is the first part of a row's key.
 type RowKind byte
@@ -156,6 +156,9 @@ type Node struct {
 	SourceTokens  int `json:"source_tokens"`
 	SummaryTokens int `json:"summary_tokens"`
 	Below         int `json:"below,omitempty"`
+	// Truncated is how many of this node and all below it are of level 3: what
+	// there is to repair when a summariser is back.
+	Truncated int `json:"truncated,omitempty"`
 	// FirstTime and LastTime of the covered entries (When).
 	FirstTime time.Time `json:"first_time"`
 	LastTime  time.Time `json:"last_time"`

@@ -25,7 +25,7 @@ const (
 // commit appends a node. On a conflict it looks at what was stored first, and
 // lets its own node go only where that makes it worthless.
 func (r *run) commit(ctx context.Context, j job, n *events.NodeCommitted) error {
-	r.s.learn(r, n)
+	r.outage = r.outage || n.Primary.Level == 3
 	for {
 		stored, err := r.append(ctx, n)
 		if err != nil {

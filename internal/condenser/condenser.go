@@ -112,7 +112,6 @@ type Service struct {
 
 	mu       sync.Mutex
 	failures map[events.Ref]int   // in a row
-	level3   map[events.Ref]bool  // sessions this process stored level 3 in
 	hopeless map[string]time.Time // superseded key → when a repair was no better
 }
 
@@ -139,14 +138,14 @@ func New(c Config, d Deps) (*Service, error) {
 	c = c.WithDefaults()
 	return &Service{
 		c: c, d: d, ladder: condense.Ladder{Summarizer: bounded{d.Summarizer, c.CallTimeout}},
-		failures: map[events.Ref]int{}, level3: map[events.Ref]bool{}, hopeless: map[string]time.Time{},
+		failures: map[events.Ref]int{}, hopeless: map[string]time.Time{},
 	}, nil
 }
 
 // Handle does one task. It asks for a retry where the session is still due and
 // somebody else must act first; a pass that made progress is never punished.
 func (s *Service) Handle(ctx context.Context, t api.Task) api.TaskResult {
-	out, err := s.Condense(ctx, t.Ref, t.Position)
+	out, err := s.condense(ctx, t.Ref, t.Position, s.c.MaxRepairs)
 	switch {
 	case err == nil && out.Stop != StopRejected && out.Stop != StopNoProgress:
 		s.recovered(t.Ref)
@@ -190,11 +189,16 @@ func (s *Service) recovered(ref events.Ref) {
 	}
 }
 
-// Condense works on a session, at or after token, until nothing is due. The
-// report is never nil; with an error it says what was done before. Committed
-// nodes stay when ctx ends. A second condenser on the session is no error.
+// Condense works on a session, at or after token, until nothing is due and what
+// an outage left truncated is redone. The report is never nil; with an error it
+// says what was done before. Committed nodes stay when ctx ends. A second
+// condenser on the session is no error.
 func (s *Service) Condense(ctx context.Context, ref events.Ref, token events.Position) (*api.CondenseOut, error) {
-	r := &run{s: s, ref: ref, committed: map[string]bool{}, out: &api.CondenseOut{Session: ref.Session}}
+	return s.condense(ctx, ref, token, 0)
+}
+
+func (s *Service) condense(ctx context.Context, ref events.Ref, token events.Position, repairs int) (*api.CondenseOut, error) {
+	r := &run{s: s, ref: ref, most: repairs, committed: map[string]bool{}, out: &api.CondenseOut{Session: ref.Session}}
 	if err := r.load(ctx, token); err != nil {
 		return r.out, s.explain(ref, err)
 	}

@@ -326,8 +326,37 @@ func TestOutage(t *testing.T) {
 				t.Errorf("#%d was not repaired", d.N)
 			}
 		}
-		if n, err := s.Repair(t.Context(), w.ref, w.token()); err != nil || n != 0 {
-			t.Errorf("%d more repairs, %v", n, err)
+		if out, err := s.Condense(t.Context(), w.ref, w.token()); err != nil || out.Nodes != 0 {
+			t.Errorf("%d more repairs, %v", out.Nodes, err)
+		}
+	})
+	t.Run("hidden under condensed nodes, repaired by another process", func(t *testing.T) {
+		w := newWorld(t)
+		for range 12 {
+			w.talk(90, 220)
+			if _, err := w.service(model(down)).Condense(t.Context(), w.ref, w.token()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hidden := 0
+		for _, d := range w.check().Frontier {
+			hidden = max(hidden, d.Truncated)
+		}
+		if hidden < 2 {
+			t.Fatal("nothing truncated is hidden: the test tests nothing")
+		}
+		nodes := w.fold.Head().Nodes
+		if out, err := w.service(model(down)).Condense(t.Context(), w.ref, w.token()); err != nil || w.fold.Head().Nodes != nodes {
+			t.Errorf("a session at rest, the provider still down: %+v, %v", out, err)
+		}
+		if _, err := w.service(model(good)).Condense(t.Context(), w.ref, w.token()); err != nil {
+			t.Fatal(err)
+		}
+		v := w.check()
+		for _, d := range v.Frontier {
+			if by := v.Replaced[d.N]; by.Truncated != 0 || by.Primary.Level != 1 {
+				t.Errorf("#%d of depth %d: %d of %d nodes are still truncated", d.N, d.Depth, by.Truncated, d.Below+1)
+			}
 		}
 	})
 	t.Run("a hopeless repair is paid for once", func(t *testing.T) {
@@ -342,8 +371,8 @@ func TestOutage(t *testing.T) {
 			return says("")
 		}))
 		for range 3 {
-			if n, err := s.Repair(t.Context(), w.ref, w.token()); err != nil || n != 0 {
-				t.Errorf("%d repairs, %v", n, err)
+			if out, err := s.Condense(t.Context(), w.ref, w.token()); err != nil || out.Nodes != 0 {
+				t.Errorf("%d repairs, %v", out.Nodes, err)
 			}
 		}
 		if nodes := int32(w.fold.Head().Nodes); calls.Load() > 2*nodes {

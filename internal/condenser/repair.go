@@ -2,10 +2,10 @@ package condenser
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"lcm/condense"
-	"lcm/events"
 	"lcm/internal/api"
 	"lcm/internal/problem"
 	"lcm/session"
@@ -13,20 +13,6 @@ import (
 
 // hopelessFor: a node whose repair ended on level 3 again is left alone so long.
 const hopelessFor = time.Hour
-
-// learn remembers what a node tells about the provider and the session.
-func (s *Service) learn(r *run, n *events.NodeCommitted) {
-	if n.Primary.Level < 3 {
-		r.modelled = true
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.level3) >= maxRemembered {
-		clear(s.level3)
-	}
-	s.level3[r.ref] = true
-}
 
 func (s *Service) giveUp(key string) {
 	s.mu.Lock()
@@ -44,29 +30,28 @@ func (s *Service) isHopeless(key string) bool {
 	return ok && s.d.Clock().Sub(at) < hopelessFor
 }
 
-// repairs redoes some of what an outage left at level 3, once a model has
-// answered in this run. The walk over the DAG is worth it only where the view
-// shows a truncated node or this process knows of one further down.
-func (r *run) repairs(ctx context.Context) error {
-	if !r.modelled || r.s.c.MaxRepairs == 0 || !r.worthAWalk() {
-		return nil
-	}
-	left := r.s.c.MaxRepairs
-	for left > 0 {
+// repairs redoes what an outage left at level 3, at most so many nodes (0 = all
+// of them), and what was condensed from it. A run that had to truncate knows that
+// the provider is down; else it is tried, and where it is still down that is no
+// trouble of a session at rest.
+func (r *run) repairs(ctx context.Context, most int) error {
+	for left := most; !r.outage && r.truncated() && (most == 0 || left > 0); {
 		a, err := condense.PlanRepairs(r.view, r.below(ctx), 0)
 		if err != nil {
 			return err
 		}
 		jobs := r.hopeful(append(r.leafJobs(a.Leaves), r.groupJobs(a.Groups)...))
-		if !a.Due() {
-			r.s.forget(r.ref)
-		}
 		if len(jobs) == 0 {
 			return nil
 		}
-		jobs = jobs[:min(len(jobs), left)]
-		left -= len(jobs)
-		if err := r.make(ctx, jobs); err != nil {
+		if most > 0 {
+			jobs = jobs[:min(len(jobs), left)]
+			left -= len(jobs)
+		}
+		if err := r.make(ctx, jobs); errors.Is(err, condense.ErrUnavailable) {
+			r.s.d.Logger.Info("repairs wait for the summariser", "session", r.ref.String(), "error", err)
+			return nil
+		} else if err != nil {
 			return err
 		}
 		if err := r.load(ctx, r.token()); err != nil {
@@ -76,30 +61,19 @@ func (r *run) repairs(ctx context.Context) error {
 	return nil
 }
 
-// Repair redoes every level-3 node under what a session shows, and the nodes
-// made of them, until nothing is left to repair. It is for operators: it walks
-// the whole DAG, and each level of it once.
-func (s *Service) Repair(ctx context.Context, ref events.Ref, token events.Position) (nodes int, err error) {
-	r := &run{s: s, ref: ref, committed: map[string]bool{}, out: &api.CondenseOut{Session: ref.Session}}
-	if err := r.load(ctx, token); err != nil {
-		return 0, s.explain(ref, err)
-	}
-	for {
-		a, err := condense.PlanRepairs(r.view, r.below(ctx), 0)
-		if err != nil {
-			return r.out.Nodes, s.explain(ref, err)
-		}
-		jobs := r.hopeful(append(r.leafJobs(a.Leaves), r.groupJobs(a.Groups)...))
-		if len(jobs) == 0 {
-			return r.out.Nodes, nil
-		}
-		if err := r.make(ctx, jobs); err != nil {
-			return r.out.Nodes, s.explain(ref, err)
-		}
-		if err := r.load(ctx, r.token()); err != nil {
-			return r.out.Nodes, s.explain(ref, err)
+// truncated: something the view shows, or that is hidden below it, is of level 3.
+func (r *run) truncated() bool {
+	for _, nodes := range [][]session.Node{r.view.Frontier, r.view.Pending} {
+		for _, d := range nodes {
+			if by, ok := r.view.Replaced[d.N]; ok {
+				d = by
+			}
+			if d.Truncated > 0 {
+				return true
+			}
 		}
 	}
+	return false
 }
 
 // hopeful drops repairs that were tried of late, or committed by this run.
@@ -111,25 +85,6 @@ func (r *run) hopeful(jobs []job) []job {
 		}
 	}
 	return kept
-}
-
-func (r *run) worthAWalk() bool {
-	for _, nodes := range [][]session.Node{r.view.Frontier, r.view.Pending} {
-		for _, d := range nodes {
-			if _, replaced := r.view.Replaced[d.N]; d.Primary.Level == 3 && !replaced {
-				return true
-			}
-		}
-	}
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	return r.s.level3[r.ref]
-}
-
-func (s *Service) forget(ref events.Ref) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.level3, ref)
 }
 
 // below reads nodes one by one, each once.

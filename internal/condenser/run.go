@@ -28,7 +28,8 @@ type run struct {
 	committed map[string]bool // keys this run has appended
 	cutFrom   int             // context tokens before this run's last cut
 	stalled   bool            // this run has appended a stall
-	modelled  bool            // a model answered in this run: the provider is up
+	outage    bool            // this run had to truncate
+	most      int             // repairs at most, 0 = all there are to make
 }
 
 // load reads the view at or after a position.
@@ -70,7 +71,7 @@ func (r *run) passes(ctx context.Context) error {
 		r.out.TokensAfter = a.Tokens
 		if !a.Due() {
 			r.out.Stop = a.Stop
-			return r.repairs(ctx)
+			return r.repairs(ctx, r.most)
 		}
 		if r.out.Stop = r.futile(a); r.out.Stop != "" {
 			return nil

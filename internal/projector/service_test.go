@@ -363,7 +363,7 @@ func TestFlippedRow(t *testing.T) {
 	must(t, f.halt())
 	// The head, from the number of its entries to its path: the fold reads it
 	// with the next event.
-	flip(t, path, "\x32\x00\x00\x00\x32\x00\x00\x01\x01\x31")
+	flip(t, path, "\x32\x00\x00\x00\x00\x32\x00\x00\x01\x01\x31")
 	f.start()
 	log.say(ref("a"), events.RoleUser, "one more")
 	f.digest()
