@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"reflect"
+	"regexp"
 	"testing"
 	"time"
 
@@ -142,6 +144,24 @@ func drawRanges(t *rapid.T, label string) []events.Range {
 		out, last = append(out, r), r.Last+1
 	}
 	return out
+}
+
+// No two kinds of row share a letter: they would be each other's rows.
+func TestRowKindsAreDistinct(t *testing.T) {
+	src, err := os.ReadFile("rows.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, m := range regexp.MustCompile(`(Row\w+) +RowKind = ('.')`).FindAllStringSubmatch(string(src), -1) {
+		if other := seen[m[2]]; other != "" {
+			t.Errorf("%s and %s are both %s", other, m[1], m[2])
+		}
+		seen[m[2]] = m[1]
+	}
+	if len(seen) < 18 {
+		t.Errorf("only %d kinds found", len(seen))
+	}
 }
 
 // FuzzRows: whatever stands in a row, it is read or refused.

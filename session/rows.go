@@ -13,7 +13,7 @@ import (
 
 // SchemaVersion of the rows below. A store that holds another version is
 // rebuilt from the log, never migrated in place.
-const SchemaVersion = 4
+const SchemaVersion = 5
 
 // RowKind names a kind of row; it is the first part of a row's key.
 type RowKind byte
@@ -21,7 +21,7 @@ type RowKind byte
 // The kinds of row. Numbers in keys are 8 bytes big-endian.
 const (
 	RowHead       RowKind = 'h' // () → Head
-	RowPath       RowKind = 'l' // () → the current path without its last range
+	RowPath       RowKind = 'w' // () → the current path without its last range
 	RowEntry      RowKind = 'e' // entry → Entry
 	RowBody       RowKind = 'b' // entry → payload of its TurnAppended, at most MaxBodyBytes
 	RowTurn       RowKind = 'i' // turn id → entry
