@@ -2,7 +2,7 @@
 TOOL := go tool -modfile=tools/go.mod
 RACE := ./natslog/... ./natsembed/... ./natsmicro/... ./internal/... ./boltstore/... ./bleveindex/... ./llm/...
 
-.PHONY: all build check test race fuzz sim soak bench clean
+.PHONY: all build check test race fuzz sim soak surfaces bench clean
 
 all: check test
 
@@ -45,6 +45,11 @@ soak:
 	LCM_STEPS=$(STEPS) go test ./internal/engine -run '^TestEngine$$' -count=1 -v -timeout 12h
 	LCM_SOAK=1 go test ./cmd/lcm -run '^TestKillUnderLoad$$' -count=1 -v -timeout 12h
 	LCM_SOAK=1 go test ./cmd/lcm -run '^TestDamage$$' -count=1 -v -timeout 12h
+
+# The providers' own SDKs, and clients of the Model Context Protocol from npm.
+surfaces:
+	cd integrations/sdktest && go test ./...
+	LCM_NPM=1 go test ./cmd/lcm -run '^TestClientsFromNPM$$' -count=1 -v
 
 bench:
 	go test -run '^$$' -bench . -benchtime 1s ./...

@@ -139,3 +139,11 @@ func ValidateTurnID(id string) error {
 	}
 	return nil
 }
+
+// UnnamedID names a turn whose source gives it no id: the n-th of the turns of
+// its session with that content, from 1, so that reading the source again finds
+// it.
+func UnnamedID(session, content string, n int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", session, content, n))
+	return "h:" + hex.EncodeToString(sum[:16])
+}

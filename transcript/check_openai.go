@@ -93,7 +93,7 @@ func (m openAIMsg) check(open []string) ([]string, error) {
 	if m.ToolCalls != nil && len(m.ToolCalls) == 0 {
 		return nil, errors.New("tool_calls is empty")
 	}
-	if string(m.Content) != "null" || m.ToolCalls == nil {
+	if len(m.Content) > 0 && string(m.Content) != "null" || m.ToolCalls == nil { // absent and null are one beside calls
 		if err := checkOpenAIContent(m.Content, "text"); err != nil {
 			return nil, err
 		}

@@ -34,6 +34,7 @@ func TestCheckOpenAI(t *testing.T) {
 		{"parallel", lines(user, both, resA, resB), ""},
 		{"vendor fields of a call", lines(user, strings.Replace(call, `"type"`, `"extra_content":{},"type"`, 1), resA), ""},
 		{"image", lines(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}]}`), ""},
+		{"absent content beside calls", lines(user, strings.Replace(call, `"content":null,`, "", 1), resA), ""},
 		{"ends with an assistant", lines(user, `{"role":"assistant","reasoning_content":"","content":"y"}`), ""},
 
 		{"nothing", "", "there are no messages"},

@@ -2,10 +2,7 @@ package ingest
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"runtime"
 	"strconv"
@@ -189,6 +186,5 @@ func (r *reader) id(session string, t *events.TurnAppended) string {
 	content := t.ContentHash()
 	key := session + "\x00" + content
 	r.equal[key]++
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", key, r.equal[key]))
-	return "h:" + hex.EncodeToString(sum[:16])
+	return events.UnnamedID(session, content, r.equal[key])
 }

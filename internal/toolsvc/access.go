@@ -38,6 +38,20 @@ func (s *Service) fenced(tools []Tool) []Tool {
 				return raw(ctx, in, body, w)
 			}
 		}
+		if request := t.request; request != nil {
+			writes := t
+			writes.Scope, writes.Grantable = api.ScopeAppend, false
+			tools[i].request = func(ctx context.Context, in json.RawMessage, body []byte, w *answer) error {
+				ctx, err := s.authorise(ctx, t, in)
+				if err == nil {
+					ctx, err = s.authorise(ctx, writes, nil)
+				}
+				if err != nil {
+					return err
+				}
+				return request(ctx, in, body, w)
+			}
+		}
 	}
 	return tools
 }

@@ -189,16 +189,16 @@ func (s *Service) run(ctx context.Context, t Tool, w http.ResponseWriter, r *htt
 		return t.raw(ctx, in, r.Body, answerTo(w))
 	}
 	if r.Method == http.MethodPost && r.ContentLength != 0 {
-		if len(r.URL.RawQuery) > 0 {
+		body, err := s.readBody(t, w, r)
+		switch {
+		case err != nil:
+			return err
+		case t.request != nil && isRequest(in, body):
+			return t.request(ctx, in, body, answerTo(w))
+		case len(r.URL.RawQuery) > 0:
 			return problem.New(problem.Invalid, "%s: parameters go into the query or the body, not both", t.Name)
 		}
-		if in, err = io.ReadAll(http.MaxBytesReader(w, r.Body, s.c.MaxBodyBytes)); err != nil {
-			var large *http.MaxBytesError
-			if errors.As(err, &large) {
-				return problem.New(problem.TooLarge, "%s: the body exceeds %d bytes", t.Name, large.Limit)
-			}
-			return problem.New(problem.Invalid, "%s: reading the body: %w", t.Name, err)
-		}
+		in = body
 	}
 	out, err := t.Call(ctx, in)
 	if err != nil {
@@ -206,6 +206,18 @@ func (s *Service) run(ctx context.Context, t Tool, w http.ResponseWriter, r *htt
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil
+}
+
+func (s *Service) readBody(t Tool, w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.c.MaxBodyBytes))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, problem.New(problem.TooLarge, "%s: the body exceeds %d bytes", t.Name, large.Limit)
+	case err != nil:
+		return nil, problem.New(problem.Invalid, "%s: reading the body: %w", t.Name, err)
+	}
+	return body, nil
 }
 
 func answerTo(w http.ResponseWriter) *answer {
@@ -232,6 +244,7 @@ func answerTo(w http.ResponseWriter) *answer {
 			w.Header().Set("Content-Type", "application/octet-stream")
 			return w
 		},
+		header: w.Header,
 	}
 }
 

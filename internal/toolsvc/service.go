@@ -27,6 +27,7 @@ type Reads interface {
 	Sessions(context.Context, api.SessionsRequest) (*api.SessionsReply, error)
 	Resolve(context.Context, api.ResolveRequest) (*api.ResolveReply, error)
 	Grep(context.Context, api.GrepRequest) (*api.GrepReply, error)
+	Lookup(context.Context, api.LookupRequest) (*api.LookupReply, error)
 	Admin
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -45,6 +46,9 @@ type Tool struct {
 	call    func(ctx context.Context, in json.RawMessage) (any, error)
 	// raw handles tools with a body of their own.
 	raw func(ctx context.Context, in json.RawMessage, body io.Reader, w *answer) error
+	// request handles a provider's request that is posted in place of
+	// parameters. It writes, so it takes the scope append as well.
+	request func(ctx context.Context, in json.RawMessage, body []byte, w *answer) error
 }
 
 // Callable reports whether Call can run the tool.
@@ -150,6 +154,12 @@ func (t Tool) grantable() Tool { t.Grantable = true; return t }
 // whole leaves it to the operator.
 func (t Tool) whole() Tool { t.Whole = true; return t }
 
+// forwarding lets it take a provider's request.
+func (t Tool) forwarding(f func(context.Context, json.RawMessage, []byte, *answer) error) Tool {
+	t.request = f
+	return t
+}
+
 // needing names the parameters a call cannot do without.
 func (t Tool) needing(names ...string) Tool { t.Needs = names; return t }
 
@@ -193,7 +203,7 @@ func (s *Service) dataTools() []Tool {
 			in:   reflect.TypeFor[api.ImportIn](), out: reflect.TypeFor[api.ImportEvent](), raw: s.rawImport,
 		},
 		tool("sessions", "List the sessions of a tenant.", true, false, s.Sessions).by(api.ScopeRead),
-		tool("context", "The active context of a session: what to send to the model.", true, true, s.Context).needing("session").by(api.ScopeRead).grantable(),
+		tool("context", "The active context of a session: what to send to the model.", true, true, s.Context).needing("session").by(api.ScopeRead).grantable().forwarding(s.forward),
 		tool("configure", "Change the settings of a session.", false, false, s.Configure).needing("session").by(api.ScopeAppend),
 		tool("settings", "The settings of a session.", true, false, func(ctx context.Context, in api.StatusIn) (*api.ConfigureOut, error) {
 			return s.Configure(ctx, api.ConfigureIn{Scope: in.Scope})
@@ -224,6 +234,8 @@ type answer struct {
 	duplex func() bool
 	// bytes is where a tool writes that answers no JSON.
 	bytes func() io.Writer
+	// header of the answer, until it begins.
+	header func() http.Header
 }
 
 func (s *Service) rawAppend(ctx context.Context, raw json.RawMessage, body io.Reader, w *answer) error {
