@@ -45,6 +45,7 @@ var layers = []struct {
 		may:      []string{"events", "tokens", "chat", "mapjob", "internal/api", "internal/problem"},
 	},
 	{packages: []string{"client"}, may: []string{"internal/api", "internal/problem", "internal/request"}},
+	{packages: []string{"internal/scrub"}, may: []string{"internal/api", "internal/verify"}},
 	// What needs the log alone: read it whole, copy it.
 	{packages: []string{"internal/verify", "internal/backup"}, may: []string{"events", "session", "internal/api", "internal/problem"}},
 	{packages: []string{"internal/demo"}, may: []string{"internal/api", "client"}},

@@ -2,6 +2,8 @@ package events
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -357,4 +359,44 @@ func FuzzSubject(f *testing.F) {
 		_, _ = ParseTaskSubject(s)
 		_, _ = ParseDeadSubject(s)
 	})
+}
+
+// TestChainHashIsOfTheLayout: however an event is hashed, it is the hash of its
+// parts laid out one after another.
+func TestChainHashIsOfTheLayout(t *testing.T) {
+	for _, n := range []int{0, 1, 600, maxScratch - 1, maxScratch, maxScratch + 1, 3 * maxScratch} {
+		m := Message{
+			Subject: "lcm.ev.1.t.s", Data: bytes.Repeat([]byte{'x'}, n),
+			Header: Header{"Lcm-B": "2", "Lcm-A": "1", "Other": "no", "Lcm-C": ""},
+		}
+		var b []byte
+		put := func(s string) { b = append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...) }
+		prev := Hash{7}
+		for _, s := range []string{string(prev[:]), m.Subject, "Lcm-A", "1", "Lcm-B", "2", "Lcm-C", "", string(m.Data)} {
+			put(s)
+		}
+		if got := m.ChainHash(prev); got != sha256.Sum256(b) {
+			t.Errorf("payload of %d bytes: %s", n, got)
+		}
+	}
+}
+
+func BenchmarkChainHash(b *testing.B) {
+	m, _, err := Encode("lcm.ev.1.default.session", &TurnAppended{ID: "m1", Entry: 1, Role: RoleUser, Text: strings.Repeat("words ", 100)}, time.Unix(1, 0), Link{3, Hash{1}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		m.ChainHash(Hash{2})
+	}
+}
+
+func BenchmarkParseSubject(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, _, err := ParseSubject("lcm.ev.12.default.session"); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

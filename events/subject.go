@@ -162,20 +162,24 @@ func Subject(lane Lane, r Ref, partitions int) string {
 // ParseSubject reverses Subject. It checks the form, not that the partition
 // is the right one.
 func ParseSubject(subject string) (lane Lane, part int, r Ref, err error) {
-	tok := strings.Split(subject, ".")
-	if len(tok) != 5 || tok[0] != "lcm" || (tok[1] != string(LaneTimeline) && tok[1] != string(LaneDerived)) {
+	rest, ok := strings.CutPrefix(subject, "lcm.")
+	first, rest, ok2 := strings.Cut(rest, ".")
+	number, rest, ok3 := strings.Cut(rest, ".")
+	tenant, session, ok4 := strings.Cut(rest, ".")
+	lane = Lane(first)
+	if !ok || !ok2 || !ok3 || !ok4 || strings.Contains(session, ".") || (lane != LaneTimeline && lane != LaneDerived) {
 		return "", 0, Ref{}, fmt.Errorf("subject %q is not lcm.<ev|dag>.<part>.<tenant>.<session>", clip(subject, 200))
 	}
-	if part, err = strconv.Atoi(tok[2]); err != nil || part < 0 {
+	if part, err = strconv.Atoi(number); err != nil || part < 0 {
 		return "", 0, Ref{}, fmt.Errorf("subject %q has no partition number", clip(subject, 200))
 	}
-	if r.Tenant, err = DecodeToken(tok[3]); err != nil {
+	if r.Tenant, err = DecodeToken(tenant); err != nil {
 		return "", 0, Ref{}, err
 	}
-	if r.Session, err = DecodeToken(tok[4]); err != nil {
+	if r.Session, err = DecodeToken(session); err != nil {
 		return "", 0, Ref{}, err
 	}
-	return Lane(tok[1]), part, r, nil
+	return lane, part, r, nil
 }
 
 // InboxSubject is where an agent publishes turns: lcm.in.<tenant>.<session>.

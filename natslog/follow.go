@@ -183,11 +183,11 @@ func (f *follower) gather(m jetstream.Msg, msgs <-chan jetstream.Msg) ([]events.
 	var out []events.Record
 	next, bytes := f.last+1, 0
 	for {
-		meta, err := m.Metadata()
+		seq, _, err := sequence(m)
 		if err != nil {
 			return out, f.restart(err)
 		}
-		switch seq := meta.Sequence.Stream; {
+		switch {
 		case seq == next:
 			out = append(out, record(m.Subject(), m.Headers(), m.Data(), seq))
 			next, bytes = seq+1, bytes+len(m.Data())

@@ -205,3 +205,33 @@ func record(subject string, h nats.Header, data []byte, seq uint64) events.Recor
 	}
 	return events.Record{Message: events.Message{Subject: subject, Header: header, Data: data}, Seq: seq}
 }
+
+// sequence is the position of a delivered message and how many are behind it, as
+// its reply subject says: its Metadata, without what nobody asks for.
+//
+//	$JS.ACK.<stream>.<consumer>.<deliveries>.<position>.<delivery>.<time>.<pending>
+//	$JS.ACK.<domain>.<account>.<stream>.… and a token behind it
+func sequence(m jetstream.Msg) (seq, pending uint64, err error) {
+	var tokens [12]string
+	n := 0
+	for rest, more := m.Reply(), true; more && n < len(tokens); n++ {
+		tokens[n], rest, more = strings.Cut(rest, ".")
+	}
+	at := 5
+	if n > 9 {
+		at = 7
+	}
+	if n >= 9 {
+		var err1, err2 error
+		seq, err1 = strconv.ParseUint(tokens[at], 10, 64)
+		pending, err2 = strconv.ParseUint(tokens[at+3], 10, 64)
+		if err1 == nil && err2 == nil {
+			return seq, pending, nil
+		}
+	}
+	meta, err := m.Metadata()
+	if err != nil {
+		return 0, 0, err
+	}
+	return meta.Sequence.Stream, meta.NumPending, nil
+}

@@ -20,6 +20,10 @@ const (
 	// scanRecords and scanBytes end a batch of a scan.
 	scanRecords = 512
 	scanBytes   = 4 << 20
+	// scanAhead and scanAheadBytes are asked for at once: a scan that has much
+	// before it pays for few requests.
+	scanAhead      = 10_000
+	scanAheadBytes = 32 << 20
 	// scanStall is how long a scan waits for an event that should come before
 	// it looks whether there is one. Damage makes the server fall silent.
 	scanStall = 2 * time.Second
@@ -94,7 +98,7 @@ func (l *Log) scanOnce(ctx context.Context, after, until uint64, handle func(con
 		return after, false, unavailable("read the log", err)
 	}
 	s := newScan(ctx, until)
-	cc, err := cons.Consume(s.take, jetstream.PullMaxMessagesWithBytesLimit(maxFollowRecords, maxFollowBytes),
+	cc, err := cons.Consume(s.take, jetstream.PullMaxMessagesWithBytesLimit(scanAhead, scanAheadBytes),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { s.fail(err) }))
 	if err != nil {
 		return after, false, unavailable("read the log", err)
@@ -158,18 +162,17 @@ func newScan(ctx context.Context, until uint64) *scan {
 }
 
 func (s *scan) take(m jetstream.Msg) {
-	meta, err := m.Metadata()
+	seq, pending, err := sequence(m)
 	if err != nil {
 		s.fail(err)
 		return
 	}
-	seq := meta.Sequence.Stream
 	s.mu.Lock()
 	if seq <= s.until {
 		s.batch = append(s.batch, record(m.Subject(), m.Headers(), m.Data(), seq))
 		s.bytes += len(m.Data())
 	}
-	if meta.NumPending == 0 || seq >= s.until {
+	if pending == 0 || seq >= s.until {
 		s.end = seq
 	}
 	var out []events.Record

@@ -80,6 +80,9 @@ func (c *ReadsClient) Status(ctx context.Context) (*api.StatusReply, error) {
 		out.Sessions, out.Due = out.Sessions+s.Sessions, out.Due+s.Due
 		out.Entries, out.Nodes = out.Entries+s.Entries, out.Nodes+s.Nodes
 		out.Rejected, out.Unknown, out.Lost = out.Rejected+s.Rejected, out.Unknown+s.Unknown, out.Lost+s.Lost
+		if a, b := out.Scrub, s.Scrub; a == nil || b != nil && b.Missing+b.Broken > a.Missing+a.Broken {
+			out.Scrub = b
+		}
 		out.StoreBytes, out.IndexBytes = out.StoreBytes+s.StoreBytes, out.IndexBytes+s.IndexBytes
 	}
 	slices.Sort(out.Partitions)

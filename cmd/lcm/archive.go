@@ -211,3 +211,37 @@ Projections are made from it when it is first opened.`,
 		},
 	}
 }
+
+// repairLog makes a damaged log anew, with a backup.
+func (a *app) repairLog(from string) error {
+	dir, err := backup.OpenDir(from, false)
+	if err != nil {
+		return err
+	}
+	at, end := a.bar("repairing")
+	r, kept, err := node.Repair(a.ctx, a.cfg, dir, a.logger(slog.LevelError), func(p backup.Progress) { at(p.Seq, p.Until) })
+	end()
+	if err != nil {
+		return err
+	}
+	out := report{OK: r.Lost == 0, Repair: &r}
+	add := func(name string, ok bool, format string, args ...any) {
+		out.Checks = append(out.Checks, api.Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case !r.Needed:
+		add("log", true, "all %d positions are in the log as they are in the backup: nothing to repair", r.Last)
+	case r.Last > 0:
+		add("log", r.Lost == 0, "%d positions: %d of the log, %d of the backup, %d lost", r.Last, r.FromLog, r.FromBackup, r.Lost)
+	}
+	for _, seq := range r.LostAt {
+		add("lost", false, "position %d is neither in the log nor in the backup", seq)
+	}
+	for _, n := range r.Notes {
+		add("note", true, "%s", n)
+	}
+	if kept != "" {
+		add("damaged log", true, "kept in %s; projections are made anew at the next start", kept)
+	}
+	return a.printReport(out)
+}

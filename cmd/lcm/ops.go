@@ -5,10 +5,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"lcm/internal/api"
+	"lcm/internal/backup"
 	"lcm/internal/bench"
 	"lcm/internal/demo"
 	"lcm/internal/node"
@@ -108,6 +110,7 @@ type report struct {
 	OK     bool             `json:"ok"`
 	Checks []api.Check      `json:"checks"`
 	Status *api.StatusReply `json:"status,omitempty"`
+	Repair *backup.Repaired `json:"repair,omitempty"`
 }
 
 // busyLag is how many events rows may be behind before status calls it a
@@ -132,6 +135,16 @@ func (a *app) statusCmd() *cobra.Command {
 			add("index", true, "%d events behind; %d bytes", s.IndexLag, s.IndexBytes)
 			add("condensing", true, "%d sessions over their threshold", s.Due)
 			add("events", s.Rejected == 0, "%d rejected, %d of a later build, %d lost for good", s.Rejected, s.Unknown, s.Lost)
+			if c := s.Scrub; c != nil {
+				text := "not read to its end yet"
+				if !c.Ended.IsZero() {
+					text = fmt.Sprintf("read up to position %d by %s: %d missing, %d broken", c.Last, c.Ended.Format(time.RFC3339), c.Missing, c.Broken)
+				}
+				if c.Running {
+					text += fmt.Sprintf("; being read, at %d of %d", c.Position, c.Last)
+				}
+				add("scrub", c.Missing == 0, "%s", text)
+			}
 			return a.printReport(r)
 		},
 	}
@@ -139,10 +152,25 @@ func (a *app) statusCmd() *cobra.Command {
 
 func (a *app) doctorCmd() *cobra.Command {
 	var in api.DoctorIn
+	from := ""
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check every invariant of the stored data", Args: cobra.NoArgs,
-		Example: "  lcm doctor\n  lcm doctor --deep --json",
+		Long: `Check every invariant of the stored data. With --repair, make anew from the log
+what can be: rows and index.
+
+With --repair --from DIR, make a damaged log anew from what it still has and a
+backup of it in DIR. No server may run. Where the two disagree about an event
+that both have whole, it is named and nothing is changed. The damaged log is kept
+beside the new one, which has the same positions under a new epoch; what neither
+copy has stands there as lost. A repair that was interrupted is run again.`,
+		Example: "  lcm doctor\n  lcm doctor --deep --json\n  lcm doctor --repair --from /mnt/copy",
 		RunE: func(*cobra.Command, []string) error {
+			if from != "" {
+				if !in.Repair {
+					return problem.New(problem.Invalid, "--from is where --repair takes lost events from").WithHint("give both")
+				}
+				return a.repairLog(from)
+			}
 			in.Scope = a.scope("")
 			d, err := callLong[api.DoctorReply](a, "checking", "doctor", in)
 			if err != nil {
@@ -152,6 +180,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&in.Deep, "deep", false, "read and verify every row and document")
+	cmd.Flags().StringVar(&from, "from", "", "with --repair: repair the log itself, from the backup in this directory")
 	cmd.Flags().BoolVar(&in.Repair, "repair", false, "repair what can be made anew from the log")
 	return cmd
 }

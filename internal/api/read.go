@@ -261,8 +261,10 @@ type StatusReply struct {
 	Rejected   uint64 `json:"rejected"`
 	Unknown    uint64 `json:"unknown"` // events of a later build
 	Lost       uint64 `json:"lost"`    // positions that a restore or repair could not recover
-	StoreBytes int64  `json:"store_bytes"`
-	IndexBytes int64  `json:"index_bytes"`
+	// Scrub is the background walk over the log, nil where none runs here.
+	Scrub      *ScrubStatus `json:"scrub,omitempty"`
+	StoreBytes int64        `json:"store_bytes"`
+	IndexBytes int64        `json:"index_bytes"`
 }
 
 // Check is one line of a doctor's report.

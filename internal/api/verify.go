@@ -1,6 +1,10 @@
 package api
 
-import "lcm/events"
+import (
+	"time"
+
+	"lcm/events"
+)
 
 // VerifyIn asks to read the whole log and check it.
 type VerifyIn struct {
@@ -61,6 +65,21 @@ type VerifyProgress struct {
 // VerifyEvent is one line of a verification's answer over HTTP: progress, the
 // reply at the end, or the error that stopped it.
 type VerifyEvent = Streamed[VerifyProgress, VerifyReply]
+
+// ScrubStatus is what the background walk over the log does and has found.
+type ScrubStatus struct {
+	Running  bool   `json:"running"`
+	Position uint64 `json:"position"` // of the walk that runs, else the end of the last one
+	Last     uint64 `json:"last"`
+	// Started and Ended of the last walk that came to its end, and what it found.
+	Started time.Time     `json:"started,omitzero"`
+	Ended   time.Time     `json:"ended,omitzero"`
+	Epoch   string        `json:"epoch,omitempty"`
+	Missing uint64        `json:"missing"`
+	Broken  uint64        `json:"broken"`
+	Lost    uint64        `json:"lost"`
+	Faults  []VerifyFault `json:"faults,omitempty"` // the first ones
+}
 
 // ExportIn asks for what the log holds behind a position.
 type ExportIn struct {

@@ -2,11 +2,9 @@ package backup
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"lcm/events"
-	"lcm/internal/api"
 	"lcm/internal/problem"
 )
 
@@ -70,6 +68,11 @@ func (d *Dir) frames(visit func(Frame) error) error {
 // sides restores dead letters, then the inbox: what is in both was refused
 // while the backup was made, and is refused again into the same letter.
 func (d *Dir) sides(ctx context.Context, target Target) error {
+	return d.sidesBut(ctx, target, nil)
+}
+
+// sidesBut leaves out messages of the inbox that are there already.
+func (d *Dir) sidesBut(ctx context.Context, target Target, there map[string]bool) error {
 	if name := d.sideName(StreamDead); name != "" {
 		_, err := d.each(name, func(f Frame) error { return target.Bury(ctx, f.Message) })
 		if err != nil {
@@ -80,18 +83,16 @@ func (d *Dir) sides(ctx context.Context, target Target) error {
 	if name == "" {
 		return nil
 	}
-	epoch := ""
 	r, err := d.each(name, nil)
 	if err != nil {
 		return err
 	}
-	epoch = r.Header.Epoch
 	_, err = d.each(name, func(f Frame) error {
-		origin := f.Message.Header[api.HeaderInboxOrigin]
-		if origin == "" {
-			origin = fmt.Sprintf("in:%s:%d", epoch, f.Message.Seq)
+		o := origin(f.Message, r.Header.Epoch)
+		if there[o] {
+			return nil
 		}
-		return target.Deliver(ctx, f.Message, origin)
+		return target.Deliver(ctx, f.Message, o)
 	})
 	return err
 }

@@ -57,6 +57,7 @@ type Config struct {
 
 	Auth       Auth       `koanf:"auth"`
 	Projector  Projector  `koanf:"projector"`
+	Scrub      Scrub      `koanf:"scrub"`
 	Condenser  Condenser  `koanf:"condenser"`
 	Summarizer Summarizer `koanf:"summarizer"`
 	Map        Map        `koanf:"map"`
@@ -80,6 +81,15 @@ type Projector struct {
 	// Partitions this process keeps, as in "0-7" or "0,3"; "" = all. The set
 	// is recorded in the store.
 	Partitions string `koanf:"partitions"`
+}
+
+// Scrub settings: the background walk over the log, beside a projector.
+type Scrub struct {
+	// EventsPerSecond it reads at most; 0 = off. Default 500: a million events
+	// in half an hour, at about a hundredth of a processor.
+	EventsPerSecond int `koanf:"events_per_second"`
+	// EveryHours a walk begins. Default 24.
+	EveryHours int `koanf:"every_hours"`
 }
 
 // Condenser settings.
@@ -301,6 +311,7 @@ func Default() Config {
 	return Config{
 		DataDir: defaultDataDir(), Tenant: "default", HTTP: "127.0.0.1:8420", ReadyLag: 10_000,
 		Partitions: events.DefaultPartitions, Replicas: 1, LogLevel: "info",
+		Scrub:      Scrub{EventsPerSecond: 500, EveryHours: 24},
 		Condenser:  Condenser{Workers: 2, Leaves: 4},
 		Summarizer: Summarizer{Kind: Extractive, TimeoutSeconds: 120, WhenDown: Wait},
 		Map:        Map{Calls: 64, LeaseSeconds: 30},
@@ -406,6 +417,9 @@ func (c Config) Validate() error {
 	}
 	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
 		errs = append(errs, fmt.Errorf("replicas is %d: 1, 3 or 5", c.Replicas))
+	}
+	if c.Scrub.EventsPerSecond < 0 || c.Scrub.EveryHours < 1 {
+		errs = append(errs, errors.New("scrub.events_per_second cannot be negative, and scrub.every_hours must be at least 1"))
 	}
 	if c.Condenser.Workers < 1 || c.Condenser.Leaves < 1 {
 		errs = append(errs, errors.New("condenser.workers and condenser.leaves must be at least 1"))

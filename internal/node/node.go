@@ -178,6 +178,10 @@ func (n *Node) indexDir() string { return filepath.Join(n.cfg.DataDir, "projecti
 // mayCreate allows new streams where nothing of a projection remembers older
 // ones: a log that went missing is never silently made anew.
 func (n *Node) mayCreate() (bool, error) {
+	if n.interruptedRepair() {
+		return false, problem.New(problem.Damaged, "a repair of the log in %s was interrupted", n.cfg.DataDir).
+			WithHint("run `lcm doctor --repair --from DIR` again: it goes on where it stopped")
+	}
 	projection := filepath.Dir(n.rowsPath())
 	remembers, err := holdsFiles(projection)
 	if err != nil {

@@ -3,8 +3,10 @@ package node
 import (
 	"context"
 	"io"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"lcm/bleveindex"
 	"lcm/boltstore"
@@ -16,7 +18,9 @@ import (
 	"lcm/internal/ingest"
 	"lcm/internal/problem"
 	"lcm/internal/projector"
+	"lcm/internal/scrub"
 	"lcm/internal/toolsvc"
+	"lcm/internal/verify"
 	"lcm/session"
 	"lcm/transcript"
 )
@@ -74,17 +78,28 @@ func (n *Node) openReads() (reads, error) {
 	if err != nil {
 		return nil, err
 	}
+	scrubber := scrub.New(scrub.Config{
+		EventsPerSecond: n.cfg.Scrub.EventsPerSecond, Every: time.Duration(n.cfg.Scrub.EveryHours) * time.Hour,
+		File: filepath.Join(filepath.Dir(n.rowsPath()), "scrub.json"),
+	}, scrub.Deps{
+		Verify: func(ctx context.Context, o verify.Options) (*api.VerifyReply, error) {
+			return verify.Run(ctx, n.log, o)
+		},
+		Logger: n.slog,
+	})
 	n.projector, err = projector.New(projector.Config{Partitions: parts, Witness: n.witnessPath()}, projector.Deps{
 		Log: n.log, Tasks: n.log,
 		Stores:  boltstore.Files{Path: n.rowsPath(), Log: n.slog},
 		Indexes: bleveindex.Files{Dir: n.indexDir()},
 		Due:     func(v *session.View) bool { return condense.Plan(v).Due() },
+		Scrub:   scrubber.Status,
 		Logger:  n.slog,
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.metrics.Watch(n.log.LastSeq, n.projector.Progress)
+	n.add("scrubber", scrubber.Run)
 	n.add(projectorLoop, n.projector.Run)
 	n.serveReads(parts)
 	return n.projector, nil

@@ -99,6 +99,7 @@ func (d *doctor) run(ctx context.Context) {
 	d.index(ctx)
 	d.rejected()
 	d.lost()
+	d.scrub()
 	d.sizes()
 }
 
@@ -236,6 +237,43 @@ func (d *doctor) lost() {
 		detail += fmt.Sprintf("; and %d more", n)
 	}
 	d.add("lost", faultsOf(err), detail)
+}
+
+// scrub tells what the background walk over the log found last. An event that
+// does not count and was rejected when it came is its publisher's fault, not the
+// log's.
+func (d *doctor) scrub() {
+	st := d.s.scrubbed()
+	if st == nil {
+		return
+	}
+	detail := "the log was not read to its end yet"
+	if !st.Ended.IsZero() {
+		detail = fmt.Sprintf("every position up to %d was read by %s", st.Last, st.Ended.Format(time.RFC3339))
+	}
+	if st.Running {
+		detail += fmt.Sprintf("; it is being read, at %d of %d", st.Position, st.Last)
+	}
+	var faults []string
+	for _, f := range st.Faults {
+		if f.Kind == api.FaultLost || f.Kind == api.FaultBroken && d.wasRejected(f.Seq) {
+			continue
+		}
+		faults = append(faults, fmt.Sprintf("position %d is %s: %s", f.Seq, f.Kind, f.Reason))
+	}
+	if n := int(st.Missing); n > len(faults) {
+		faults = append(faults, fmt.Sprintf("%d positions are missing in all: `lcm verify` names them", n))
+	}
+	d.add("scrub", faults, detail)
+}
+
+func (d *doctor) wasRejected(seq uint64) bool {
+	var list []api.RejectedEvent
+	err := d.s.look(func(tx api.StoreTx) (err error) {
+		list, err = tx.Rejected(seq-1, 1)
+		return err
+	})
+	return err == nil && len(list) == 1 && list[0].Seq == seq
 }
 
 // noteLost spells out the first lost positions.

@@ -41,6 +41,9 @@ type Deps struct {
 	// Due reports whether a session needs condensing now; it is pure. nil =
 	// this projector dispatches nothing.
 	Due func(*session.View) bool
+	// Scrub tells what the background walk over the log has found; nil = none
+	// runs.
+	Scrub func() *api.ScrubStatus
 	// Logger of state changes; nil = silent.
 	Logger *slog.Logger
 }

@@ -42,6 +42,8 @@ type Service struct {
 
 	rebuilding sync.Mutex
 	scopes     scopeCache
+
+	witnessed uint64 // position that the witness file has
 }
 
 // New makes a projector. Nothing is opened before Run.
@@ -90,6 +92,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.witnessLoop(gctx) })
 	g.Go(func() error { return s.mendLoop(gctx) })
 	err = g.Wait()
+	s.writeWitness() // all that was applied
 	if ctx.Err() != nil {
 		return nil
 	}

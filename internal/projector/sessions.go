@@ -281,7 +281,7 @@ func unstamped(rows session.Rows, after, before uint64) ([]uint64, error) {
 
 // Status tells how far everything has got.
 func (s *Service) Status(ctx context.Context) (*api.StatusReply, error) {
-	out := &api.StatusReply{Epoch: s.deps.Log.Epoch(), Partitions: s.held()}
+	out := &api.StatusReply{Epoch: s.deps.Log.Epoch(), Partitions: s.held(), Scrub: s.scrubbed()}
 	if _, err := s.Wait(ctx, events.Position{}); err != nil {
 		return out, err
 	}
@@ -314,6 +314,18 @@ func (s *Service) Status(ctx context.Context) (*api.StatusReply, error) {
 		out.IndexLag = out.Applied - out.Indexed
 	}
 	return out, err
+}
+
+// scrubbed is the background walk over this log; nil where there is none.
+func (s *Service) scrubbed() *api.ScrubStatus {
+	if s.deps.Scrub == nil {
+		return nil
+	}
+	st := s.deps.Scrub()
+	if st.Epoch != "" && st.Epoch != s.deps.Log.Epoch() { // remembered of another log
+		return &api.ScrubStatus{Running: st.Running, Position: st.Position, Last: st.Last}
+	}
+	return st
 }
 
 // held lists the partitions held here.

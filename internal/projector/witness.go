@@ -57,6 +57,16 @@ func readWitness(path string) (*witnessed, error) {
 	return w, nil
 }
 
+// Witnessed is the log and the position that a witness file remembers; "" and 0
+// where there is none that can be read.
+func Witnessed(path string) (epoch string, seq uint64) {
+	w, err := readWitness(path)
+	if err != nil || w == nil {
+		return "", 0
+	}
+	return w.Epoch, w.Seq
+}
+
 // write replaces the file: it is one whole witness or the other at any time.
 func (w witnessed) write(path string) error {
 	w.Sum = w.sum()
@@ -127,31 +137,32 @@ func (s *Service) checkWitness(ctx context.Context) error {
 	return nil
 }
 
-// witnessLoop writes the witness behind the rows until ctx ends, and then once
-// more.
+// witnessLoop writes the witness behind the rows until ctx ends.
 func (s *Service) witnessLoop(ctx context.Context) error {
-	if s.cfg.Witness == "" {
-		return nil
-	}
 	tick := time.NewTicker(witnessEvery)
 	defer tick.Stop()
-	var said uint64
 	for {
-		at, err := s.checkpoint()
-		if err == nil && at.Seq != said && at.Seq > 0 {
-			said = at.Seq
-			err = witnessed{Epoch: at.Epoch, Seq: at.Seq, Hash: at.Hash}.write(s.cfg.Witness)
-		}
-		if err != nil { // a full disk stops nobody from reading
-			s.log.Error("witness not written", "err", err)
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
+		s.writeWitness()
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+			return nil
 		}
+	}
+}
+
+// writeWitness brings the file to where the rows are. One caller at a time.
+func (s *Service) writeWitness() {
+	if s.cfg.Witness == "" {
+		return
+	}
+	at, err := s.checkpoint()
+	if err == nil && at.Seq != s.witnessed && at.Seq > 0 {
+		s.witnessed = at.Seq
+		err = witnessed{Epoch: at.Epoch, Seq: at.Seq, Hash: at.Hash}.write(s.cfg.Witness)
+	}
+	if err != nil { // a full disk stops nobody from reading
+		s.log.Error("witness not written", "err", err)
 	}
 }
 
