@@ -34,3 +34,26 @@ func TestSettingsOfASession(t *testing.T) {
 		}
 	}
 }
+
+// What a model counted beside us moves the session's factor, with the turns it
+// answered or alone.
+func TestReportedUsage(t *testing.T) {
+	data := t.TempDir()
+	if r := lcmIn(t, data, `{"id":"m1","role":"assistant","content":"hello"}`, "append", "s", "--usage", "80000:100000"); r.code != 0 {
+		t.Fatal(r.err)
+	}
+	factor := func(args ...string) float64 {
+		return decode[api.ConfigureOut](t, ok(t, data, append([]string{"configure", "s", "--json"}, args...)...)).Settings.TokenFactor
+	}
+	if f := factor(); f != 1.25 {
+		t.Errorf("token_factor %v after a report of 1.25", f)
+	}
+	if f := factor("--usage", "100:150"); f != 1.3 {
+		t.Errorf("token_factor %v after a report of 1.5", f)
+	}
+	for _, bad := range []string{"5", "5:", "0:7", "a:b"} {
+		if r := lcmIn(t, data, `{"role":"user","content":"x"}`, "append", "s", "--usage", bad); r.code != 2 || !strings.Contains(r.err, "COUNTED:REPORTED") {
+			t.Errorf("--usage %s: exit %d, %s", bad, r.code, r.err)
+		}
+	}
+}

@@ -138,7 +138,7 @@ func kinds(m map[string]int) string {
 }
 
 func (a *app) appendCmd() *cobra.Command {
-	var format string
+	var format, usage string
 	cmd := &cobra.Command{
 		Use:   "append SESSION",
 		Short: "Append turns from stdin, as JSON lines",
@@ -146,16 +146,25 @@ func (a *app) appendCmd() *cobra.Command {
 durable. A turn with an id can be sent again: it is recognised. Without an id
 it cannot be told from an equal one.`,
 		Example: `  echo '{"role":"user","content":"hello"}' | lcm append chat
-  echo '{"id":"m1","role":"user","content":"hello"}' | lcm append chat --json`,
+  echo '{"id":"m1","role":"user","content":"hello"}' | lcm append chat --json
+  lcm append chat --usage 81000:90500 < answer.jsonl    what the context call counted, and the model`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			reported, err := parseUsage(usage)
+			if err != nil {
+				return err
+			}
 			body, err := io.ReadAll(a.in)
 			if err != nil {
 				return problem.New(problem.Invalid, "reading stdin: %w", err)
 			}
 			var out *api.AppendOut
 			err = a.with(func(ctx context.Context, c *client.Client) (err error) {
-				out, err = c.AppendBody(ctx, api.AppendIn{Scope: api.Scope{Tenant: a.cfg.Tenant, Session: args[0]}, Format: format}, body)
+				scope := api.Scope{Tenant: a.cfg.Tenant, Session: args[0]}
+				if out, err = c.AppendBody(ctx, api.AppendIn{Scope: scope, Format: format}, body); err != nil || reported == nil {
+					return err
+				}
+				_, err = c.Configure(ctx, api.ConfigureIn{Scope: scope, Usage: reported})
 				return err
 			})
 			if err != nil {
@@ -165,7 +174,28 @@ it cannot be told from an equal one.`,
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "auto", "auto, lcm, openai, anthropic, plain, claude-code, pi, codex")
+	usageFlag(cmd, &usage)
 	return cmd
+}
+
+func usageFlag(cmd *cobra.Command, usage *string) {
+	cmd.Flags().StringVar(usage, "usage", "", "COUNTED:REPORTED input tokens of one model call: ours and the model's; moves token_factor")
+}
+
+// parseUsage reads COUNTED:REPORTED, nil where nothing is given.
+func parseUsage(text string) (*api.Usage, error) {
+	if text == "" {
+		return nil, nil
+	}
+	counted, reported, _ := strings.Cut(text, ":")
+	var u api.Usage
+	var err1, err2 error
+	u.Counted, err1 = strconv.Atoi(counted)
+	u.Reported, err2 = strconv.Atoi(reported)
+	if err1 != nil || err2 != nil || u.Counted <= 0 || u.Reported <= 0 {
+		return nil, problem.New(problem.Invalid, "--usage %q is not COUNTED:REPORTED, two positive numbers of tokens", text)
+	}
+	return &u, nil
 }
 
 func (a *app) printAppended(out *api.AppendOut) error {
@@ -198,6 +228,7 @@ func (a *app) printAppended(out *api.AppendOut) error {
 func (a *app) configureCmd() *cobra.Command {
 	var window, overhead int
 	var set []string
+	var usage string
 	cmd := &cobra.Command{
 		Use:   "configure SESSION",
 		Short: "Show or change the settings of a session",
@@ -211,6 +242,9 @@ func (a *app) configureCmd() *cobra.Command {
 			if in.Set, err = settings(set); err != nil {
 				return err
 			}
+			if in.Usage, err = parseUsage(usage); err != nil {
+				return err
+			}
 			if cmd.Flags().Changed("window") {
 				in.Set["window"] = window
 			}
@@ -219,7 +253,7 @@ func (a *app) configureCmd() *cobra.Command {
 			}
 			tool := "configure"
 			var params any = in
-			if len(in.Set) == 0 {
+			if len(in.Set) == 0 && in.Usage == nil {
 				tool, params = "settings", api.StatusIn{Scope: in.Scope}
 			}
 			out, err := call[api.ConfigureOut](a, tool, params)
@@ -232,6 +266,7 @@ func (a *app) configureCmd() *cobra.Command {
 	cmd.Flags().IntVar(&window, "window", 0, "the model's context window, tokens")
 	cmd.Flags().IntVar(&overhead, "overhead", 0, "system prompt and tools outside the session, tokens")
 	cmd.Flags().StringArrayVar(&set, "set", nil, "setting=value, repeatable")
+	usageFlag(cmd, &usage)
 	return cmd
 }
 
