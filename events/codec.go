@@ -140,10 +140,16 @@ func Encode(subject string, p Payload, at time.Time, link Link) (Message, Link, 
 	if err != nil {
 		return Message{}, link, fmt.Errorf("encode %s: %w", p.EventType(), err)
 	}
+	m, next := Seal(subject, p.EventType(), data, at, link)
+	return m, next, nil
+}
+
+// Seal puts a payload of the newest schema into the envelope that follows link.
+func Seal(subject string, t Type, data []byte, at time.Time, link Link) (Message, Link) {
 	next := link.Version + 1
 	h := Header{
-		HeaderType:    string(p.EventType()),
-		HeaderSchema:  strconv.Itoa(schemas[p.EventType()]),
+		HeaderType:    string(t),
+		HeaderSchema:  strconv.Itoa(schemas[t]),
 		HeaderVersion: strconv.FormatUint(next, 10),
 		HeaderTime:    at.UTC().Format(time.RFC3339Nano),
 	}
@@ -151,7 +157,7 @@ func Encode(subject string, p Payload, at time.Time, link Link) (Message, Link, 
 		h[HeaderPrev] = link.Hash.String()
 	}
 	m := Message{Subject: subject, Header: h, Data: data}
-	return m, Link{Version: next, Hash: m.ChainHash(link.Hash)}, nil
+	return m, Link{Version: next, Hash: m.ChainHash(link.Hash)}
 }
 
 // ChainHash is SHA-256 over the length-prefixed previous hash, subject, sorted

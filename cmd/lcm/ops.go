@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -242,7 +243,7 @@ digests, on every machine.`,
 
 func (a *app) benchCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "bench ingest|append|replay|context|grep",
+		Use:   "bench " + strings.Join(bench.Names(), "|"),
 		Short: "Measure this machine, beside the raw engine in the same run",
 		Long: `Measure in a fresh temporary directory. Each figure stands beside the raw
 engine's figure of the same run: ratios transfer between machines, times do not.`,

@@ -14,6 +14,9 @@ type Turn struct {
 	Line int `json:"line,omitempty"`
 	// Prepared: Files, Tokens and InputTokens are filled in.
 	Prepared bool `json:"prepared,omitempty"`
+	// Made is the prepared turn's payload, where it was written in this
+	// process already.
+	Made *events.MadeTurn `json:"-"`
 }
 
 // Write is one thing to write to a session's timeline: exactly one is set.

@@ -21,6 +21,9 @@ type LookupRequest struct {
 	// Compactions are ids of foreign compactions.
 	Compactions []string        `json:"compactions,omitempty"`
 	Token       events.Position `json:"token"`
+	// SkipHead leaves Head out of the answer: it is most of the work, and who
+	// has appended a moment ago knows it.
+	SkipHead bool `json:"skip_head,omitempty"`
 }
 
 // Known is what is known of a turn id.

@@ -70,12 +70,17 @@ type benchmark struct {
 }
 
 var benchmarks = map[string]benchmark{
-	"ingest":  {50_000, ingestBench},
-	"append":  {30_000, appendBench},
-	"replay":  {50_000, replayBench},
-	"verify":  {100_000, verifyBench},
-	"context": {100_000, contextBench},
-	"grep":    {100_000, grepBench},
+	"ingest":      {50_000, ingestBench},
+	"ingest-live": {50_000, ingestLiveBench},
+	"reimport":    {100_000, reimportBench},
+	"bulk":        {100_000, bulkBench},
+	"append":      {60_000, appendBench},
+	"lone":        {4_000, loneBench},
+	"memory":      {1_000_000, memoryBench},
+	"replay":      {50_000, replayBench},
+	"verify":      {100_000, verifyBench},
+	"context":     {100_000, contextBench},
+	"grep":        {100_000, grepBench},
 }
 
 // Names of the benchmarks.

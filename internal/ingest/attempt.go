@@ -78,10 +78,11 @@ func gaveUp(ref events.Ref, err error) error {
 // session stands. Without a lane, and after every drop of one, it waits for
 // the projection to have seen the subject's last event.
 func (s *Service) look(ctx context.Context, j *job) error {
-	lane := s.lanes.state(j.ref, s.c.Unprojected)
-	r := api.LookupRequest{Ref: j.ref, Token: events.Position{Epoch: s.epoch, Seq: max(lane.base, lane.wait)}}
+	lane := s.lanes.state(j.ref, s.c.Unprojected, s.d.Clock())
+	r := api.LookupRequest{Ref: j.ref, Token: events.Position{Epoch: s.epoch, Seq: max(lane.base, lane.wait)}, SkipHead: !lane.head}
 	r.IDs, r.Compactions = j.ids()
-	r.Calls = s.unknownCalls(j, s.fileLimit(j, lane))
+	j.limit = s.settingsOf(j, lane.known && lane.settings.LargeFileChars > 0, lane.settings).LargeFileChars
+	r.Calls = s.unknownCalls(j, j.limit)
 	last := uint64(0)
 	subject := events.Subject(events.LaneTimeline, j.ref, s.partitions)
 	if !lane.known {
@@ -100,7 +101,10 @@ func (s *Service) look(ctx context.Context, j *job) error {
 			return err
 		}
 	}
-	j.looked = reply
+	j.looked, j.headless = reply, r.SkipHead
+	if !j.headless {
+		j.limit = s.settingsOf(j, reply.Head.Configured, reply.Head.Settings).LargeFileChars
+	}
 	s.learnCalls(j.ref, reply)
 	return nil
 }
@@ -156,7 +160,6 @@ func (s *Service) compare(ctx context.Context, ref events.Ref, subject string, l
 
 // prepare fills in what the job's turns lack, once.
 func (s *Service) prepare(j *job) {
-	limit := s.settingsOf(j, j.looked.Head.Configured, j.looked.Head.Settings).LargeFileChars
 	j.bytes = 0
 	batch := map[string]string{} // calls of this request
 	path := func(id string) string {
@@ -177,15 +180,19 @@ func (s *Service) prepare(j *job) {
 				batch[b.CallID] = callPath(b)
 			}
 		}
-		if !w.Turn.Prepared {
-			if err := Prepare(t, limit, s.d.Measures, path); err != nil {
-				j.refused[i] = err
-				continue
-			}
-			w.Turn.Prepared = true
+		var err error
+		switch {
+		case !w.Turn.Prepared:
+			err = Prepare(w.Turn, j.limit, s.d.Measures, path)
+		case w.Turn.Made == nil:
+			err = made(w.Turn)
+		}
+		if err != nil {
+			j.refused[i] = err
+			continue
 		}
 		s.calls.note(j.ref, t)
-		j.bytes += len(t.Original) + 2*len(t.DerivedText()) // an estimate is enough
+		j.bytes += w.Turn.Made.Bytes()
 	}
 }
 
@@ -194,11 +201,6 @@ func (s *Service) settingsOf(j *job, configured bool, have events.Settings) even
 		return have
 	}
 	return *j.settings
-}
-
-// fileLimit is where results begin to be files, as far as is known yet.
-func (s *Service) fileLimit(j *job, lane laneState) int {
-	return s.settingsOf(j, lane.known && lane.settings.LargeFileChars > 0, lane.settings).LargeFileChars
 }
 
 // unknownCalls are calls answered with large bodies that neither the request

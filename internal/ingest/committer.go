@@ -3,7 +3,6 @@ package ingest
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -57,19 +56,31 @@ func (q *queue) take(maxEvents, maxBytes int) []*job {
 	return out
 }
 
-// settle lets those whose answers have just been given come back with their
-// next request: it yields while the queue grows. Without it every second
-// commit is a small one. It never waits for anybody.
-func (q *queue) settle() {
-	for n := -1; ; {
-		q.mu.Lock()
-		have := len(q.jobs)
-		q.mu.Unlock()
-		if have <= n {
+// waiting is how many jobs there are.
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.jobs)
+}
+
+// gather waits until so many jobs are there, but not beyond a time. Where
+// nobody waits already it does not begin.
+func (q *queue) gather(jobs int, until time.Time) {
+	rest := time.Until(until)
+	if rest <= 0 {
+		return
+	}
+	limit := time.NewTimer(rest)
+	defer limit.Stop()
+	for {
+		if have := q.waiting(); have == 0 || have >= jobs {
 			return
 		}
-		n = have
-		runtime.Gosched()
+		select {
+		case <-q.wake:
+		case <-limit.C:
+			return
+		}
 	}
 }
 
@@ -85,19 +96,26 @@ func (q *queue) close() []*job {
 
 // Run commits what Append and Configure queue, until ctx ends; then it
 // finishes the commit in hand, refuses what waits and returns ctx's error. It
-// runs once. A commit takes what queued while the one before it ran: no timer,
-// so a lone append is not held up.
+// runs once. A commit takes what queued while the one before it ran, and waits
+// for those that it answered for half as long as that took; a lone append is
+// not held up.
 func (s *Service) Run(ctx context.Context) error {
 	defer func() {
 		for _, j := range s.queue.close() {
 			j.answer(outcome{err: errClosed()})
 		}
 	}()
+	// expected are those who wait and those just answered, who may come back
+	// with their next turn. A batch has its fixed cost: they go into one, where
+	// they come until then.
+	expected, until := 0, time.Time{}
 	for {
-		s.queue.settle()
+		s.queue.gather(expected, until)
 		jobs := s.queue.take(s.c.BatchEvents, s.c.BatchBytes)
 		if len(jobs) > 0 && ctx.Err() == nil {
+			start := time.Now()
 			s.commit(ctx, jobs)
+			expected, until = len(jobs)+s.queue.waiting(), time.Now().Add(time.Since(start)/2)
 			continue
 		}
 		if len(jobs) > 0 { // the context ended as they were taken

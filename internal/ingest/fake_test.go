@@ -236,8 +236,10 @@ func (p *projection) answer(r api.LookupRequest) (*api.LookupReply, error) {
 	}
 	q := session.NewReader(m)
 	var err error
-	if out.Head, err = q.Head(); err != nil {
-		return nil, err
+	if !r.SkipHead {
+		if out.Head, err = q.Head(); err != nil {
+			return nil, err
+		}
 	}
 	for _, id := range r.IDs {
 		n, err := q.EntryOf(id)

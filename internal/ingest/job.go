@@ -22,6 +22,10 @@ type job struct {
 	refused map[int]error
 	// looked is what the projection knew when the request was sent here.
 	looked *api.LookupReply
+	// headless: it was not asked where the session stands.
+	headless bool
+	// limit is where results begin to be files, characters.
+	limit int
 	// tried are ids whose commit had an unknown outcome: found in the log
 	// later, they count as this request's own, not as duplicates. Where two
 	// ingestors were sent the same turn at once, both may say so.

@@ -25,8 +25,15 @@ type lane struct {
 	// order of both by position: what is forgotten first.
 	order []laneID
 
+	// asked is when the projection was last asked where the session stands.
+	asked time.Time
+
 	place *list.Element // in lanes.order
 }
+
+// headEvery: an active lane learns this often what the fold made of its
+// events. It knows by itself what it wrote, and a conflict tells it of others.
+const headEvery = time.Second
 
 type laneID struct {
 	id         string
@@ -71,18 +78,23 @@ type laneState struct {
 	// wait for the projection to reach this before going on: 0 = no need.
 	wait     uint64
 	settings events.Settings
+	// head: it is time to ask where the session stands.
+	head bool
 }
 
 // state of a session's lane. Where too much of it is ahead of the projection
 // it says how far to wait.
-func (t *lanes) state(ref events.Ref, unprojected int) laneState {
+func (t *lanes) state(ref events.Ref, unprojected int, now time.Time) laneState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.byRef[ref]
 	if l == nil {
-		return laneState{}
+		return laneState{head: true}
 	}
 	s := laneState{known: true, base: l.base, settings: l.head.settings}
+	if s.head = now.Sub(l.asked) >= headEvery; s.head {
+		l.asked = now
+	}
 	if len(l.order) > unprojected {
 		s.wait = l.head.lastSeq
 	}
@@ -120,14 +132,15 @@ func (t *lanes) drop(ref events.Ref) {
 
 // learn takes what a lookup says into the lane. It reports false where the
 // lookup is too old to judge ids by: the lane has forgotten ids since.
-func (l *lane) learn(r *api.LookupReply, keep int) bool {
+func (l *lane) learn(j *job, keep int) bool {
+	r := j.looked
 	w := r.Watermark.Seq
 	if w < l.base {
 		return false
 	}
 	// A projection that has seen all of the lane is the truth about it: other
 	// writers' events, and what became of ours in the fold.
-	if w >= l.head.lastSeq {
+	if w >= l.head.lastSeq && !j.headless {
 		l.head = headOf(r.Head)
 	}
 	l.forget(w, keep)

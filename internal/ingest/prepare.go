@@ -1,36 +1,48 @@
 package ingest
 
 import (
-	"bytes"
 	"encoding/json"
 	"unicode/utf8"
 
 	"lcm/events"
+	"lcm/internal/api"
 	"lcm/internal/problem"
 )
 
 // Prepare fills in what a turn's source does not say: Files, LargeInline,
-// Tokens and InputTokens, and makes the turn compact. path answers which path
-// a tool call named, "" for none or unknown. The error is too_large, or says
-// that the turn cannot be written as JSON.
-func Prepare(t *events.TurnAppended, largeFileChars int, m Measures, path func(callID string) string) error {
+// Tokens and InputTokens, makes the turn compact and writes its payload. path
+// answers which path a tool call named, "" for none or unknown. The error is
+// too_large, or says that the turn cannot be written as JSON.
+func Prepare(w *api.Turn, largeFileChars int, m Measures, path func(callID string) string) error {
 	m = m.withDefaults()
+	t := &w.Turn
 	fill(t, largeFileChars, m, path)
-	data, err := events.PayloadJSON(t)
-	if err == nil && bytes.Contains(data, []byte(`\ufffd`)) {
+	made, err := events.MakeTurn(t)
+	if err == nil && made.Contains(`\ufffd`) {
 		// JSON has no invalid UTF-8: make the turn what its payload says, so
 		// that its content hash is the one every reader of the log computes.
 		var back events.TurnAppended
-		if err = json.Unmarshal(data, &back); err == nil {
+		if err = json.Unmarshal(made.Payload(0, 0), &back); err == nil {
 			*t = back
 			fill(t, largeFileChars, m, path)
-			data, err = events.PayloadJSON(t)
+			made, err = events.MakeTurn(t)
 		}
 	}
 	if err != nil {
 		return problem.New(problem.Invalid, "turn %q cannot be written as JSON: %w", t.ID, err)
 	}
-	return checkSize(len(data))
+	w.Prepared, w.Made = true, made
+	return checkSize(made.Bytes())
+}
+
+// made writes the payload of a turn that was prepared elsewhere.
+func made(w *api.Turn) error {
+	m, err := events.MakeTurn(&w.Turn)
+	if err != nil {
+		return problem.New(problem.Invalid, "turn %q cannot be written as JSON: %w", w.Turn.ID, err)
+	}
+	w.Made = m
+	return checkSize(m.Bytes())
 }
 
 func fill(t *events.TurnAppended, largeFileChars int, m Measures, path func(string) string) {
@@ -88,15 +100,6 @@ func largeCalls(t *events.TurnAppended, limit int) []string {
 		}
 	}
 	return ids
-}
-
-// sizeOf checks the size of a payload that is not written yet.
-func sizeOf(p events.Payload) error {
-	data, err := events.PayloadJSON(p)
-	if err != nil {
-		return problem.New(problem.Invalid, "%w", err)
-	}
-	return checkSize(len(data))
 }
 
 // checkSize is the one place that knows the inline limit.

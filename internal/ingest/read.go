@@ -128,8 +128,7 @@ func (r *reader) prepare(it *readItem) {
 			return
 		}
 	}
-	it.err = Prepare(&t.Turn, r.limit, r.o.Measures, func(id string) string { return it.paths[id] })
-	t.Prepared = it.err == nil
+	it.err = Prepare(t, r.limit, r.o.Measures, func(id string) string { return it.paths[id] })
 }
 
 func (r *reader) item(it transcript.Item) readItem {

@@ -60,14 +60,17 @@ func (st *staging) add(j *job) bool {
 	if s == nil {
 		l := st.lanes.get(j.ref)
 		if l == nil {
+			if j.headless { // the lane was dropped since
+				return false
+			}
 			l = &lane{
 				ref: j.ref, subject: events.Subject(events.LaneTimeline, j.ref, st.partitions),
 				head: headOf(j.looked.Head), base: j.looked.Watermark.Seq,
-				recent: map[string]api.Known{}, compactions: map[string]uint64{},
+				recent: map[string]api.Known{}, compactions: map[string]uint64{}, asked: st.now,
 			}
 			st.lanes.put(l)
 		}
-		if !l.learn(j.looked, st.keep) {
+		if !l.learn(j, st.keep) {
 			return false
 		}
 		s = &stagedLane{lane: l, head: l.head, turns: map[string]stagedTurn{}, compactions: map[string]int{}}
@@ -140,7 +143,7 @@ func (b *builder) entryOf(id string) uint64 {
 
 func (b *builder) turn(w *api.Turn) result {
 	t := w.Turn
-	hash, source := t.ContentHash(), t.SourceHash()
+	hash, source := w.Made.Hash, w.Made.Source
 	b.turns++
 	if k, event, ok := b.find(t.ID); ok {
 		b.lastTurn = k.Entry
@@ -151,11 +154,11 @@ func (b *builder) turn(w *api.Turn) result {
 		return result{id: t.ID, entry: k.Entry, seq: k.Seq, event: event, duplicate: true, named: true}
 	}
 	t.Entry = b.s.head.entries + 1
-	t.Parent = b.entryOf(w.ParentID)
-	event, err := b.emit(&t)
-	if err != nil {
+	parent := b.entryOf(w.ParentID)
+	if err := b.settings(); err != nil {
 		return result{id: t.ID, err: err}
 	}
+	event := b.put(events.TypeTurnAppended, w.Made.Payload(t.Entry, parent))
 	b.fresh, b.lastTurn = true, t.Entry
 	b.st.turns++
 	b.s.head.entries, b.s.head.leaf = t.Entry, t.Entry
@@ -214,33 +217,46 @@ func (b *builder) move(to string) result {
 
 // emit stages an event, and the settings before the first one of a session.
 func (b *builder) emit(p events.Payload) (int, error) {
-	if !b.s.head.configured && p.EventType() != events.TypeSessionConfigured {
-		// A session is not made for an event that is refused.
-		if err := sizeOf(p); err != nil {
-			return 0, err
-		}
-		if _, err := b.emit(&events.SessionConfigured{Settings: *b.j.settings}); err != nil {
-			return 0, err
-		}
-		b.s.head.settings, b.s.head.configured = *b.j.settings, true
+	data, err := events.PayloadJSON(p)
+	if err != nil {
+		return 0, problem.New(problem.Invalid, "%w", err)
 	}
+	if err := checkSize(len(data)); err != nil { // and no session is made for it
+		return 0, err
+	}
+	if p.EventType() != events.TypeSessionConfigured {
+		if err := b.settings(); err != nil {
+			return 0, err
+		}
+	}
+	return b.put(p.EventType(), data), nil
+}
+
+// settings stages those of a session that has none yet.
+func (b *builder) settings() error {
+	if b.s.head.configured {
+		return nil
+	}
+	if _, err := b.emit(&events.SessionConfigured{Settings: *b.j.settings}); err != nil {
+		return err
+	}
+	b.s.head.settings, b.s.head.configured = *b.j.settings, true
+	return nil
+}
+
+// put stages an event behind the lane's last one.
+func (b *builder) put(t events.Type, data []byte) int {
 	h := &b.s.head
 	at := b.st.now
 	if at.Before(h.time) {
 		at = h.time // monotone within a session, whatever the clock does
 	}
-	m, link, err := events.Encode(b.s.lane.subject, p, at, h.link)
-	if err != nil {
-		return 0, problem.New(problem.Invalid, "%w", err)
-	}
-	if err := checkSize(len(m.Data)); err != nil {
-		return 0, err
-	}
+	m, link := events.Seal(b.s.lane.subject, t, data, at, h.link)
 	event := len(b.st.events)
 	b.st.events = append(b.st.events, api.Append{Message: m, Expect: h.lastSeq})
 	b.s.places = append(b.s.places, event)
 	h.link, h.time = link, at
-	return event, nil
+	return event
 }
 
 // settle takes the answer of the commit into the lanes and answers the jobs.

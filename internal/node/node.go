@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -85,12 +86,19 @@ type loopError struct {
 func (e *loopError) Error() string { return e.name + ": " + e.err.Error() }
 func (e *loopError) Unwrap() error { return e.err }
 
+// gcPercent: a node allocates fast and keeps little. At the runtime's default
+// of 100 the collector takes a tenth of the processor from appends.
+const gcPercent = 300
+
 // Open connects the engines and builds the services of the roles. Streams are
 // created in an empty data directory only; on an external server `lcm init`
 // or `lcm serve` makes them.
 func Open(ctx context.Context, c config.Config, r Roles, log *slog.Logger, version string) (n *Node, err error) {
 	n = &Node{cfg: c, roles: r, version: version, slog: request.Logger(log), metrics: metrics.New(version)}
 	n.stopped, n.stop = context.WithCancelCause(context.Background())
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	defer func() {
 		if err != nil {
 			_ = n.Close()

@@ -16,7 +16,7 @@ type Config struct {
 	// BatchEvents and BatchBytes bound one transaction: 5,000 events, 8 MiB.
 	// Larger ones gain little and make readers' pages last longer. While the
 	// log is followed live, a batch is what arrived during the last commit and
-	// within CommitEvery, 25 ms, unless a read waits for it: a transaction has
+	// within CommitEvery, 100 ms, unless a read waits for it: a transaction has
 	// its fixed cost, and that is taken from the appends.
 	BatchEvents int
 	BatchBytes  int
@@ -59,7 +59,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.IndexDocs, 1_000)
 	orDefault(&c.IndexBytes, 4<<20)
 	orDefault(&c.IndexEvery, 100*time.Millisecond)
-	orDefault(&c.CommitEvery, 25*time.Millisecond)
+	orDefault(&c.CommitEvery, 100*time.Millisecond)
 	orDefault(&c.IndexShare, 20)
 	orDefault(&c.BusyEvents, 100)
 	orDefault(&c.DispatchEvery, time.Second)

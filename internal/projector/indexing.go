@@ -145,23 +145,27 @@ func (s *Service) awaitWork(ctx context.Context) error {
 
 // yield leaves the processors to the fold and the appends while events come
 // fast and nobody waits for the index: for as long as makes the time just
-// worked its share.
+// worked its share, and longer the faster they come. A flood is over sooner
+// than the index could follow it, and every batch of it holds the appends up.
 func (s *Service) yield(ctx context.Context, worked time.Duration) error {
 	rest := worked * time.Duration(100-s.cfg.IndexShare) / time.Duration(s.cfg.IndexShare)
 	for rest > 0 && !s.indexed.demanded(s.applied.get()) {
 		step := min(rest, s.cfg.IndexEvery)
-		before := s.applied.get()
+		before, start := s.applied.get(), time.Now()
 		if err := pause(ctx, step); err != nil {
 			return err
 		}
-		came := s.applied.get() - before
-		if came*uint64(s.cfg.IndexEvery) <= s.cfg.BusyEvents*uint64(step) {
+		came, busy := s.applied.get()-before, s.cfg.BusyEvents*uint64(time.Since(start))/uint64(s.cfg.IndexEvery)
+		if came <= busy {
 			return nil
 		}
-		rest -= step
+		rest -= max(step*time.Duration(busy)/time.Duration(came), step/maxYield)
 	}
 	return nil
 }
+
+// maxYield is how much more than its share the index leaves to others.
+const maxYield = 20
 
 // awaitRows returns how far the index is once the rows are further. Either may
 // move: an index that was made anew goes back to 0.

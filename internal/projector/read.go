@@ -149,8 +149,10 @@ func (s *Service) Lookup(ctx context.Context, q api.LookupRequest) (*api.LookupR
 			return err
 		}
 		l := lookup{r: session.NewReader(rows), out: out}
-		if out.Head, err = l.r.Head(); err != nil {
-			return err
+		if !q.SkipHead {
+			if out.Head, err = l.r.Head(); err != nil {
+				return err
+			}
 		}
 		if err := l.ids(q); err != nil {
 			return err
