@@ -144,7 +144,7 @@ func TestForwardProjects(t *testing.T) {
 		t.Error("the aged part is still there")
 	}
 	// Between two cuts the bodies only grow at the end of the messages.
-	messages = append(messages, json.RawMessage(`{"role":"assistant","content":"then"}`), json.RawMessage(`{"role":"user","content":"more"}`))
+
 	next := s.Forward(t.Context(), client.ForwardIn{Session: "s", Window: 18_000},
 		[]byte(strings.Replace(string(body), `{"role":"user","content":"and now?"}`, `{"role":"user","content":"and now?"},{"role":"assistant","content":"then"},{"role":"user","content":"more"}`, 1)))
 	if next.Header.Get("Lcm-Cut") == last.Header.Get("Lcm-Cut") {

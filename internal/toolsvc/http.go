@@ -176,6 +176,9 @@ func (s *Service) run(ctx context.Context, t Tool, w http.ResponseWriter, r *htt
 	if err != nil {
 		return problem.New(problem.Invalid, "%s: the query cannot be read: %w", t.Name, err).WithHint("percent-encode the values of parameters")
 	}
+	if id := r.Header.Get("Last-Event-ID"); id != "" && t.resumes != "" {
+		q.Set(t.resumes, id)
+	}
 	in, err := queryJSON(t, q)
 	if err != nil {
 		return err
@@ -244,7 +247,8 @@ func answerTo(w http.ResponseWriter) *answer {
 			w.Header().Set("Content-Type", "application/octet-stream")
 			return w
 		},
-		header: w.Header,
+		header:   w.Header,
+		deadline: func(t time.Time) { _ = http.NewResponseController(w).SetWriteDeadline(t) },
 	}
 }
 

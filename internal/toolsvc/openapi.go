@@ -101,6 +101,8 @@ func answerType(t Tool) string {
 	switch t.Name {
 	case "import", "verify", "map-watch":
 		return "application/x-ndjson"
+	case "events":
+		return "text/event-stream"
 	case "export":
 		return "application/octet-stream"
 	}

@@ -56,6 +56,8 @@ type Log interface {
 	LastSeq(context.Context) (uint64, error)
 	// LastOf is the position of a subject's last event, 0 = none.
 	LastOf(ctx context.Context, subject string) (uint64, error)
+	// Watch tells, now and then without cause, that a session's subjects moved.
+	Watch(ctx context.Context, ref events.Ref) (woken <-chan struct{}, stop func(), err error)
 	PublishTask(context.Context, events.Urgency, events.Ref, events.Position) error
 }
 

@@ -46,6 +46,8 @@ type Tool struct {
 	call    func(ctx context.Context, in json.RawMessage) (any, error)
 	// raw handles tools with a body of their own.
 	raw func(ctx context.Context, in json.RawMessage, body io.Reader, w *answer) error
+	// resumes names the parameter that the header Last-Event-ID sets.
+	resumes string
 	// request handles a provider's request that is posted in place of
 	// parameters. It writes, so it takes the scope append as well.
 	request func(ctx context.Context, in json.RawMessage, body []byte, w *answer) error
@@ -202,6 +204,7 @@ func (s *Service) dataTools() []Tool {
 			Body: "the transcript's bytes",
 			in:   reflect.TypeFor[api.ImportIn](), out: reflect.TypeFor[api.ImportEvent](), raw: s.rawImport,
 		},
+		s.eventsTool(),
 		tool("sessions", "List the sessions of a tenant.", true, false, s.Sessions).by(api.ScopeRead),
 		tool("context", "The active context of a session: what to send to the model.", true, true, s.Context).needing("session").by(api.ScopeRead).grantable().forwarding(s.forward),
 		tool("configure", "Change the settings of a session.", false, false, s.Configure).needing("session").by(api.ScopeAppend),
@@ -234,6 +237,8 @@ type answer struct {
 	duplex func() bool
 	// bytes is where a tool writes that answers no JSON.
 	bytes func() io.Writer
+	// deadline of what is written from now on, where the transport knows one.
+	deadline func(time.Time)
 	// header of the answer, until it begins.
 	header func() http.Header
 }
