@@ -156,15 +156,10 @@ func forks(entries []session.Entry, i int) bool {
 	return i > 0 && i < len(entries) && entries[i-1].N+1 != entries[i].N
 }
 
-// isUser: a turn in which the user speaks.
-func isUser(e session.Entry) bool {
-	return e.Role == events.RoleUser && !e.Injected && len(e.Results) == 0
-}
-
 // lastUserTurn is the index of the newest user turn, -1 where there is none.
 func lastUserTurn(entries []session.Entry) int {
 	for i := len(entries) - 1; i >= 0; i-- {
-		if isUser(entries[i]) {
+		if entries[i].Spoken() {
 			return i
 		}
 	}

@@ -3,7 +3,6 @@ package condense
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"lcm/tokens"
 )
@@ -24,7 +23,7 @@ func clipLines(lines []Line, max int) []Line {
 	if total <= max {
 		return lines
 	}
-	share := fairShare(sizes, max-len(lines)*lineOverhead)
+	share := tokens.FairShare(sizes, max-len(lines)*lineOverhead)
 	if share < minLineShare && len(lines) > 1 {
 		return clipLines(withoutMiddle(lines, max/(minLineShare+lineOverhead)), max)
 	}
@@ -32,23 +31,10 @@ func clipLines(lines []Line, max int) []Line {
 	for i := range out {
 		if sizes[i] > share {
 			marker := fmt.Sprintf("\n[… %d tokens of %s left out …]\n", sizes[i]-share, out[i].Ref)
-			out[i].Text = headTail(out[i].Text, share, marker)
+			out[i].Text = tokens.HeadTail(out[i].Text, share, marker)
 		}
 	}
 	return out
-}
-
-// fairShare is the most tokens a line may keep so that all fit the room.
-func fairShare(sizes []int, room int) int {
-	sorted := slices.Sorted(slices.Values(sizes))
-	for i, n := range sorted {
-		left := len(sorted) - i
-		if n*left > room {
-			return max(room, 0) / left
-		}
-		room -= n
-	}
-	return room
 }
 
 // withoutMiddle keeps about n lines, fewer than there are: as many at each end,
@@ -61,21 +47,4 @@ func withoutMiddle(lines []Line, n int) []Line {
 	a, b := lines[n], lines[len(lines)-n-1]
 	gap := Line{Ref: a.Ref, Role: a.Role, Time: a.Time, Injected: true, Text: fmt.Sprintf("[… %d lines, %s to %s, left out …]", len(lines)-2*n, a.Ref, b.Ref)}
 	return slices.Concat(lines[:n], []Line{gap}, lines[len(lines)-n:])
-}
-
-// headTail cuts a text to max tokens: two thirds from its head, the rest from
-// its tail, a marker between. Characters stay whole.
-func headTail(s string, max int, marker string) string {
-	if tokens.Count(s) <= max {
-		return s
-	}
-	for room := max - tokens.Count(marker); room > 0; room -= 1 + room/16 {
-		tail := room / 3
-		head := strings.TrimRight(tokens.Head(s, room-tail), " \n")
-		out := head + marker + strings.TrimLeft(tokens.Tail(s, tail), " \n")
-		if tokens.Count(out) <= max {
-			return out
-		}
-	}
-	return tokens.Head(s, max)
 }

@@ -139,7 +139,7 @@ func turnLines(t *events.TurnAppended, names map[string]string) []Line {
 func finish(l Line) Line {
 	text, left := withoutReminders(l.Text)
 	if l.Injected {
-		text = headTail(text, injectedMax, " […] ")
+		text = tokens.HeadTail(text, injectedMax, " […] ")
 	}
 	if l.Text = strings.TrimSpace(text); l.Text != "" {
 		return l

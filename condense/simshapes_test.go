@@ -147,7 +147,7 @@ func withFiles(turn *events.TurnAppended, paths map[string]string) {
 				}
 			}
 		case events.BlockToolResult:
-			body := events.DeriveText([]events.Block{b})
+			body := b.DerivedText()
 			if p := paths[b.CallID]; p != "" && len(body) > 32_000 {
 				d := explore.Describe(p, []byte(body))
 				turn.Files = append(turn.Files, events.File{ID: events.HashBytes([]byte(body)), Path: p, Kind: d.Kind, Summary: d.Summary, Head: d.Head, Bytes: len(body), Block: i})

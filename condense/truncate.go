@@ -32,7 +32,7 @@ func Truncate(lines []Line, max int) string {
 	}
 	body := plainText(full.String())
 	for room := max - tokens.Count(TruncatedTag+"\n"); room > 0; room -= 1 + room/16 {
-		cut := strings.TrimSpace(headTail(body, room, "\n[…]\n"))
+		cut := strings.TrimSpace(tokens.HeadTail(body, room, "\n[…]\n"))
 		if out := TruncatedTag + "\n" + cut; cut != "" && tokens.Count(out) <= max {
 			return out
 		}

@@ -70,6 +70,10 @@ func DeriveText(blocks []Block) string {
 	return strings.Join(kept, "\n")
 }
 
+// DerivedText is what DeriveText makes of one block. Of a tool result it is the
+// body that a file handle stands for.
+func (b Block) DerivedText() string { return DeriveText([]Block{b}) }
+
 // ContentHash identifies what a turn says: 16 hex digits over its role and
 // blocks. Equal content under one id is the same turn whatever its metadata.
 func (t *TurnAppended) ContentHash() string {

@@ -130,6 +130,12 @@ func (e Entry) When() time.Time {
 	return e.Time
 }
 
+// Spoken: the user's own words, not a tool's answer or a reminder put in their
+// mouth.
+func (e *Entry) Spoken() bool {
+	return e.Role == events.RoleUser && len(e.Results) == 0 && !e.Injected
+}
+
 // Run is a maximal stretch of entries each of which is the next one's parent.
 // It starts at the key of its row and ends where the next run starts.
 type Run struct {

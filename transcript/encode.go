@@ -192,7 +192,7 @@ func callText(b events.Block) string {
 }
 
 func resultText(b events.Block) string {
-	s := events.DeriveText([]events.Block{b})
+	s := b.DerivedText()
 	if blank(s) {
 		s = noOutput
 	}

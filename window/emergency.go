@@ -1,10 +1,9 @@
 package window
 
 import (
-	"slices"
-
 	"lcm/events"
 	"lcm/session"
+	"lcm/tokens"
 )
 
 // Shares of B in an emergency view. They leave room for each other: even the
@@ -172,25 +171,12 @@ func (sh *shape) clipFront() {
 	for i := range sh.pinned {
 		sizes[i] = sh.pinned[i].Tokens
 	}
-	level := waterLevel(sizes, room)
+	level := tokens.FairShare(sizes, room)
 	for i := range sh.pinned {
 		if e := &sh.pinned[i]; e.Tokens > level {
 			sh.clip([]events.Clip{{Entry: e.N, Tokens: level}})
 		}
 	}
-}
-
-// waterLevel is the greatest size at which the sum of all sizes, each cut to
-// it, is at most room.
-func waterLevel(sizes []int, room int) int {
-	slices.Sort(sizes)
-	for i, n := range sizes {
-		if n*(len(sizes)-i) > room {
-			return room / (len(sizes) - i)
-		}
-		room -= n
-	}
-	return room
 }
 
 // clipHard clips ever more of every turn that is left.

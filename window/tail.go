@@ -56,14 +56,9 @@ func tailTokens(tokens int, s events.Settings) int {
 // newestUser is the index of the newest turn in which the user speaks, -1 for none.
 func newestUser(entries []session.Entry) int {
 	for i := len(entries) - 1; i >= 0; i-- {
-		if spoken(&entries[i]) {
+		if entries[i].Spoken() {
 			return i
 		}
 	}
 	return -1
-}
-
-// spoken: the user's own words, not a tool's answer or a reminder put in his mouth.
-func spoken(e *session.Entry) bool {
-	return e.Role == events.RoleUser && len(e.Results) == 0 && !e.Injected
 }

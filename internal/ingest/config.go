@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,24 +92,18 @@ func (c Config) withDefaults() Config {
 	if c.Defaults.Window == 0 && c.Defaults.FanoutMax == 0 {
 		c.Defaults = events.DefaultSettings()
 	}
-	def(&c.BatchEvents, 1000)
-	def(&c.BatchBytes, 8<<20)
-	def(&c.MaxWrites, 5000)
-	def(&c.MaxLanes, 4096)
-	def(&c.LaneIDs, 256)
-	def(&c.Unprojected, 20_000)
-	def(&c.KnownCalls, 65_536)
-	def(&c.CommitTimeout, 10*time.Second)
-	def(&c.AppendTimeout, 30*time.Second)
-	def(&c.Tries, 8)
-	def(&c.Backoff, 20*time.Millisecond)
+	c.BatchEvents = cmp.Or(c.BatchEvents, 1000)
+	c.BatchBytes = cmp.Or(c.BatchBytes, 8<<20)
+	c.MaxWrites = cmp.Or(c.MaxWrites, 5000)
+	c.MaxLanes = cmp.Or(c.MaxLanes, 4096)
+	c.LaneIDs = cmp.Or(c.LaneIDs, 256)
+	c.Unprojected = cmp.Or(c.Unprojected, 20_000)
+	c.KnownCalls = cmp.Or(c.KnownCalls, 65_536)
+	c.CommitTimeout = cmp.Or(c.CommitTimeout, 10*time.Second)
+	c.AppendTimeout = cmp.Or(c.AppendTimeout, 30*time.Second)
+	c.Tries = cmp.Or(c.Tries, 8)
+	c.Backoff = cmp.Or(c.Backoff, 20*time.Millisecond)
 	return c
-}
-
-func def[T int | time.Duration](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
 }
 
 // Validate rejects contradictions.

@@ -63,7 +63,7 @@ func describe(t *events.TurnAppended, i int, b events.Block, limit int, m Measur
 	if b.Type != events.BlockToolResult && t.Role != events.RoleTool {
 		return
 	}
-	body := Body(b)
+	body := b.DerivedText()
 	if !longer(body, limit) {
 		return
 	}
@@ -82,9 +82,6 @@ func describe(t *events.TurnAppended, i int, b events.Block, limit int, m Measur
 	})
 }
 
-// Body is the text of a tool result: what a file handle stands for.
-func Body(b events.Block) string { return events.DeriveText([]events.Block{b}) }
-
 // longer reports whether s has more than n characters.
 func longer(s string, n int) bool {
 	return len(s) > n && utf8.RuneCountInString(s) > n
@@ -95,7 +92,7 @@ func longer(s string, n int) bool {
 func largeCalls(t *events.TurnAppended, limit int) []string {
 	var ids []string
 	for _, b := range t.Blocks {
-		if b.Type == events.BlockToolResult && b.CallID != "" && longer(Body(b), limit) {
+		if b.Type == events.BlockToolResult && b.CallID != "" && longer(b.DerivedText(), limit) {
 			ids = append(ids, b.CallID)
 		}
 	}

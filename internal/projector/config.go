@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -46,26 +47,19 @@ type Config struct {
 	Witness string
 }
 
-func orDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
-}
-
 func (c Config) withDefaults() Config {
-	orDefault(&c.BatchEvents, 5_000)
-	orDefault(&c.BatchBytes, 8<<20)
-	orDefault(&c.IndexDocs, 1_000)
-	orDefault(&c.IndexBytes, 4<<20)
-	orDefault(&c.IndexEvery, 100*time.Millisecond)
-	orDefault(&c.CommitEvery, 100*time.Millisecond)
-	orDefault(&c.IndexShare, 20)
-	orDefault(&c.BusyEvents, 100)
-	orDefault(&c.DispatchEvery, time.Second)
-	orDefault(&c.ReadWait, 10*time.Second)
-	orDefault(&c.ScanWait, 5*time.Second)
-	orDefault(&c.Workers, runtime.GOMAXPROCS(0))
+	c.BatchEvents = cmp.Or(c.BatchEvents, 5_000)
+	c.BatchBytes = cmp.Or(c.BatchBytes, 8<<20)
+	c.IndexDocs = cmp.Or(c.IndexDocs, 1_000)
+	c.IndexBytes = cmp.Or(c.IndexBytes, 4<<20)
+	c.IndexEvery = cmp.Or(c.IndexEvery, 100*time.Millisecond)
+	c.CommitEvery = cmp.Or(c.CommitEvery, 100*time.Millisecond)
+	c.IndexShare = cmp.Or(c.IndexShare, 20)
+	c.BusyEvents = cmp.Or(c.BusyEvents, 100)
+	c.DispatchEvery = cmp.Or(c.DispatchEvery, time.Second)
+	c.ReadWait = cmp.Or(c.ReadWait, 10*time.Second)
+	c.ScanWait = cmp.Or(c.ScanWait, 5*time.Second)
+	c.Workers = cmp.Or(c.Workers, runtime.GOMAXPROCS(0))
 	return c
 }
 

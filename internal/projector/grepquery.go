@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -81,11 +82,11 @@ type cursor struct {
 
 // newQuery checks a request and fills in its defaults.
 func newQuery(r api.GrepRequest) (*query, error) {
-	orDefault(&r.Mode, modeWords)
+	r.Mode = cmp.Or(r.Mode, modeWords)
 	if r.Mode == modeRelevance {
-		orDefault(&r.Sort, sortRelevance)
+		r.Sort = cmp.Or(r.Sort, sortRelevance)
 	}
-	orDefault(&r.Sort, sortRecency)
+	r.Sort = cmp.Or(r.Sort, sortRecency)
 	q := &query{GrepRequest: r, kinds: r.Kinds, limit: limitOf(r.Limit, defaultHits, maxHits), token: r.Token}
 	if q.kinds == nil {
 		q.kinds = []string{api.KindTurn, api.KindSummary}

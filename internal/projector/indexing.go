@@ -346,7 +346,7 @@ func fileBody(t *events.TurnAppended, f events.File) (string, error) {
 	if f.Block < 0 || f.Block >= len(blocks) {
 		return "", problem.New(problem.Damaged, "file %s stands in block %d of a turn of %d blocks", f.ID, f.Block, len(blocks))
 	}
-	body := events.DeriveText(blocks[f.Block : f.Block+1])
+	body := blocks[f.Block].DerivedText()
 	if events.HashBytes([]byte(body)) == f.ID {
 		return body, nil
 	}
