@@ -31,6 +31,10 @@ const DefaultMaxPayload = 8 << 20
 // million messages over a million subjects was measured at 4.5 s.
 const startTimeout = 2 * time.Minute
 
+// maxStore of the streams, bytes: none. The server would take what is free on
+// the disk as it starts for a limit that lasts.
+const maxStore = 1 << 60
+
 // drainTimeout bounds how long Stop waits for connections to finish.
 const drainTimeout = 5 * time.Second
 
@@ -60,6 +64,8 @@ type Server struct {
 	s     *server.Server
 	token string
 	dir   string
+	// unwatch ends the watch over the streams, and waits for its end.
+	unwatch func()
 
 	mu    sync.Mutex
 	conns []*nats.Conn
@@ -95,7 +101,12 @@ func Start(o Options) (*Server, error) {
 		s.WaitForShutdown()
 		return nil, fmt.Errorf("embedded NATS in %s: JetStream did not start; see the log", o.Dir)
 	}
-	return &Server{s: s, token: o.Token, dir: o.Dir}, nil
+	out := &Server{s: s, token: o.Token, dir: o.Dir}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); out.resume(ctx, log) }()
+	out.unwatch = func() { cancel(); <-ended }
+	return out, nil
 }
 
 func serverOptions(o Options) (*server.Options, error) {
@@ -107,6 +118,7 @@ func serverOptions(o Options) (*server.Options, error) {
 		JetStream:  true, StoreDir: o.Dir,
 		DontListen: o.Listen == "", NoSigs: true,
 		SyncAlways: !o.Unsynced, MaxPayload: o.MaxPayload,
+		JetStreamMaxStore:      maxStore,
 		Authorization:          o.Token,
 		DisableJetStreamBanner: true,
 	}
@@ -160,6 +172,7 @@ func (s *Server) URL() string {
 // Stop drains the in-process connections and shuts the server down. It returns
 // when everything is on disk, the streams' indexes included.
 func (s *Server) Stop() {
+	s.unwatch()
 	s.mu.Lock()
 	conns := s.conns
 	s.conns = nil
@@ -177,6 +190,7 @@ func (s *Server) Stop() {
 // Kill stops the server without draining or marking the stop as clean, as a
 // crash of the process would leave it. For tests.
 func (s *Server) Kill() {
+	s.unwatch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, nc := range s.conns {

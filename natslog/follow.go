@@ -56,7 +56,7 @@ func (l *Log) follow(ctx context.Context, s followed, after uint64, handle func(
 		if err != errRestart {
 			return err
 		}
-		l.o.Logger.Warn("follower starts its consumer anew", "stream", f.stream.name, "after", f.last, "cause", f.cause)
+		l.followTrouble.Met(l.o.Logger, f.stream.name, "follower starts its consumer anew until it hears something", fmt.Errorf("after %d: %w", f.last, f.cause))
 		if err := sleep(ctx, f.backoff); err != nil {
 			return err
 		}
@@ -153,6 +153,7 @@ func (f *follower) loop(ctx context.Context, msgs <-chan jetstream.Msg, errs <-c
 					return herr
 				}
 				f.last, f.backoff = batch[len(batch)-1].Seq, followBackoff
+				f.l.followTrouble.Over(f.l.o.Logger, f.stream.name, "follower hears events again")
 				stall.Reset(followStall)
 			}
 			if err != nil {

@@ -59,10 +59,13 @@ func (l *Log) inboxPartition(ctx context.Context, p int, handle func(context.Con
 		switch {
 		case err == nil:
 			backoff = inboxRetry
-			l.runInbox(ctx, m, handle)
-		case errors.Is(err, errNothing), ctx.Err() != nil:
+			l.inboxTrouble.Over(l.o.Logger, "read "+strconv.Itoa(p), inboxWorks)
+			l.runInbox(ctx, p, m, handle)
+		case ctx.Err() != nil:
+		case errors.Is(err, errNothing):
+			l.inboxTrouble.Over(l.o.Logger, "read "+strconv.Itoa(p), inboxWorks)
 		default:
-			l.o.Logger.Warn("inbox partition cannot be read", "partition", p, "error", err)
+			l.inboxTrouble.Met(l.o.Logger, "read "+strconv.Itoa(p), inboxFails, err)
 			c = nil
 			_ = sleep(ctx, backoff)
 			backoff = min(2*backoff, inboxRetryMax)
@@ -71,7 +74,14 @@ func (l *Log) inboxPartition(ctx context.Context, p int, handle func(context.Con
 	return ctx.Err()
 }
 
-func (l *Log) runInbox(ctx context.Context, m jetstream.Msg, handle func(context.Context, api.InboxMessage) error) {
+// inboxFails and inboxWorks are said once for all partitions: what keeps one from
+// working keeps them all.
+const (
+	inboxFails = "the inbox waits: its messages come again"
+	inboxWorks = "the inbox works again"
+)
+
+func (l *Log) runInbox(ctx context.Context, p int, m jetstream.Msg, handle func(context.Context, api.InboxMessage) error) {
 	in := api.InboxMessage{Data: m.Data(), Format: m.Headers().Get(HeaderFormat), Origin: m.Headers().Get(api.HeaderInboxOrigin)}
 	meta, err := m.Metadata()
 	if err == nil {
@@ -88,18 +98,21 @@ func (l *Log) runInbox(ctx context.Context, m jetstream.Msg, handle func(context
 		alive(m, l.o.AckWait, func() { err = handle(ctx, in) })
 	}
 	if err != nil {
-		l.o.Logger.Warn("inbox message will come again", "seq", in.Seq, "error", err)
+		l.inboxTrouble.Met(l.o.Logger, "handle "+strconv.Itoa(p), inboxFails, fmt.Errorf("message %d: %w", in.Seq, err))
 		tries := uint64(1)
 		if meta != nil {
 			tries = meta.NumDelivered
 		}
 		err = m.NakWithDelay(retryDelay(tries))
 	} else {
+		l.inboxTrouble.Over(l.o.Logger, "handle "+strconv.Itoa(p), inboxWorks)
 		err = m.Ack()
 	}
 	if err != nil {
-		l.o.Logger.Warn("inbox message not acknowledged: it will come again", "seq", in.Seq, "error", err)
+		l.inboxTrouble.Met(l.o.Logger, "acknowledge "+strconv.Itoa(p), inboxFails, fmt.Errorf("message %d: %w", in.Seq, err))
+		return
 	}
+	l.inboxTrouble.Over(l.o.Logger, "acknowledge "+strconv.Itoa(p), inboxWorks)
 }
 
 func retryDelay(tries uint64) time.Duration {

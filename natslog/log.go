@@ -83,6 +83,8 @@ type Log struct {
 	partitions int
 	o          Options
 	bucket     atomic.Pointer[jetstream.KeyValue] // of grants, once it was needed
+	// What does not work is said once.
+	inboxTrouble, followTrouble, taskTrouble problem.Trouble
 }
 
 // minPayload is what a server must take: the largest event (4 MiB) with its

@@ -107,6 +107,9 @@ func (w *worker) poke() {
 func (w *worker) next(ctx context.Context) (jetstream.Msg, events.Urgency, error) {
 	for {
 		m, u, err := w.take(ctx)
+		if err == nil || errors.Is(err, errNothing) {
+			w.l.taskTrouble.Over(w.l.o.Logger, "tasks", "tasks can be taken again")
+		}
 		if err == nil {
 			return m, u, nil
 		}
@@ -114,7 +117,7 @@ func (w *worker) next(ctx context.Context) (jetstream.Msg, events.Urgency, error
 			return nil, "", ctx.Err()
 		}
 		if !errors.Is(err, errNothing) {
-			w.l.o.Logger.Warn("no tasks can be taken", "error", err)
+			w.l.taskTrouble.Met(w.l.o.Logger, "tasks", "no tasks can be taken", err)
 			w.urgent, w.normal = nil, nil // the stream may be gone: look again
 		}
 		t := time.NewTimer(taskPoll)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -96,13 +97,22 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 // serve starts `lcm serve` as a process and waits until it answers.
 func serve(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
+	return serveInto(t, dir, new(bytes.Buffer), args...)
+}
+
+// serveInto is serve with a place for its log.
+func serveInto(t *testing.T, dir string, log interface {
+	io.Writer
+	fmt.Stringer
+}, args ...string,
+) *exec.Cmd {
+	t.Helper()
 	c := command(t, append([]string{"serve", "--data-dir", dir, "--http", "127.0.0.1:0"}, args...)...)
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var errs bytes.Buffer
-	c.Stderr = &errs
+	c.Stderr = log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +120,7 @@ func serve(t *testing.T, dir string, args ...string) *exec.Cmd {
 	line := make([]byte, 4096)
 	n, err := out.Read(line)
 	if err != nil || !strings.Contains(string(line[:n]), "http://") {
-		t.Fatalf("lcm serve said %q, %v\n%s", line[:n], err, errs.String())
+		t.Fatalf("lcm serve said %q, %v\n%s", line[:n], err, log.String())
 	}
 	return c
 }

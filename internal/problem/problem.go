@@ -122,10 +122,20 @@ func From(err error) *Error {
 		return &Error{Code: Stale, Text: err.Error(), Hint: table[Stale].hint, err: err}
 	case errors.Is(err, context.Canceled):
 		return &Error{Code: Unavailable, Text: err.Error(), err: err}
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EROFS):
+	case DiskFull(err):
 		return &Error{Code: Unavailable, Text: err.Error(), Hint: "make room on the disk, then retry: nothing that was acknowledged is lost", err: err}
 	}
 	return &Error{Code: Internal, Text: err.Error(), Hint: table[Internal].hint, err: err}
+}
+
+// DiskFull reports whether err says that a disk takes no more, or is read-only.
+func DiskFull(err error) bool {
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EFBIG} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // IsCode reports whether err carries the code.

@@ -34,9 +34,10 @@ func (s *Service) dispatchLoop(ctx context.Context) error {
 		}
 		last, err := s.deps.Log.LastSeq(ctx)
 		if err != nil {
-			s.log.Warn("end of the log unknown", "err", err)
+			s.endTrouble.Met(s.log, "log", "end of the log unknown: nothing is dispatched", err)
 			continue
 		}
+		s.endTrouble.Over(s.log, "log", "end of the log known again")
 		if s.deps.Due == nil || s.applied.get() < last {
 			continue
 		}

@@ -27,7 +27,10 @@ func (s *Service) followLoop(ctx context.Context, a *applier) error {
 	if err != nil {
 		return fmt.Errorf("end of the log: %w", err)
 	}
-	progress := s.reported(last, s.applied.set)
+	progress := s.reported(last, func(at uint64) {
+		s.applied.set(at)
+		s.trouble.Over(s.log, "rows", "the rows follow the log again")
+	})
 	healedAt := forever // position of the last repair: one that does not last ends the service
 	for {
 		fctx, cancel := context.WithCancel(ctx)
@@ -36,6 +39,13 @@ func (s *Service) followLoop(ctx context.Context, a *applier) error {
 		select {
 		case err := <-ended:
 			cancel()
+			if ctx.Err() == nil && diskFull(err) { // reads go on, and so do we once there is room
+				s.trouble.Met(s.log, "rows", "the rows stand still: their disk takes no more", err)
+				if err := pause(ctx, fullPause); err != nil {
+					return err
+				}
+				continue
+			}
 			if ctx.Err() != nil || !storeDamaged(err) || a.at.Seq == healedAt {
 				return err
 			}
@@ -55,6 +65,15 @@ func (s *Service) followLoop(ctx context.Context, a *applier) error {
 			a = next
 		}
 	}
+}
+
+// fullPause between two attempts at a disk that takes no more.
+const fullPause = time.Second
+
+// diskFull: the rows cannot be written, and are as they were.
+func diskFull(err error) bool {
+	var f errFold
+	return errors.As(err, &f) && problem.DiskFull(f.err)
 }
 
 // reportEvery is how often a catch-up that takes long says where it is.

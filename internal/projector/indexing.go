@@ -85,6 +85,7 @@ func (s *Service) indexLoop(ctx context.Context) error {
 			start := time.Now()
 			if err = s.indexSome(ctx); err == nil {
 				failures = 0
+				s.indexTrouble.Over(s.log, "index", "index follows the rows again")
 				err = s.yield(ctx, time.Since(start))
 			}
 		}
@@ -107,7 +108,7 @@ func (e errIndex) Unwrap() error { return e.err }
 // Anything else, and what does not help the first time, is tried again later.
 func (s *Service) recover(ctx context.Context, cause error, failures int) error {
 	if failures > 1 || !damage(cause) {
-		s.log.Error("index behind, trying again", "failures", failures, "err", cause)
+		s.indexTrouble.Met(s.log, "index", "index behind, trying again", cause)
 		if err := pause(ctx, min(s.cfg.IndexEvery<<min(failures, 10), longestPause)); err != nil {
 			return err
 		}

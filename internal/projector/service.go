@@ -43,6 +43,9 @@ type Service struct {
 	rebuilding sync.Mutex
 	scopes     scopeCache
 
+	// trouble and others say once what does not work.
+	trouble, indexTrouble, witnessTrouble, endTrouble problem.Trouble
+
 	witnessed uint64 // position that the witness file has
 }
 

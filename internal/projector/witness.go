@@ -158,12 +158,15 @@ func (s *Service) writeWitness() {
 	}
 	at, err := s.checkpoint()
 	if err == nil && at.Seq != s.witnessed && at.Seq > 0 {
-		s.witnessed = at.Seq
-		err = witnessed{Epoch: at.Epoch, Seq: at.Seq, Hash: at.Hash}.write(s.cfg.Witness)
+		if err = (witnessed{Epoch: at.Epoch, Seq: at.Seq, Hash: at.Hash}).write(s.cfg.Witness); err == nil {
+			s.witnessed = at.Seq
+		}
 	}
 	if err != nil { // a full disk stops nobody from reading
-		s.log.Error("witness not written", "err", err)
+		s.witnessTrouble.Met(s.log, "witness", "witness not written, trying again", err)
+		return
 	}
+	s.witnessTrouble.Over(s.log, "witness", "witness written")
 }
 
 // checkpoint of the rows in use.

@@ -168,7 +168,7 @@ func (s *Service) scope(ctx context.Context, in *api.Scope) (events.Ref, events.
 	}
 	if in.Fresh && (token.Epoch == "" || token.Epoch == s.d.Log.Epoch()) {
 		last, err := s.d.Log.LastSeq(ctx)
-		if err != nil {
+		if err != nil && !away(ctx, err) {
 			return ref, token, err
 		}
 		if last > token.Seq && last > 0 {
@@ -205,10 +205,19 @@ func (s *Service) session(ctx context.Context, in *api.Scope) (events.Ref, event
 // read of the log, and nobody waits for other sessions' events.
 func (s *Service) ownEnd(ctx context.Context, ref events.Ref) (events.Position, error) {
 	last, err := s.d.Log.LastOf(ctx, events.Subject(events.LaneTimeline, ref, s.d.Log.Partitions()))
+	if away(ctx, err) {
+		return events.Position{}, nil
+	}
 	if err != nil || last == 0 {
 		return events.Position{}, err
 	}
 	return events.Position{Epoch: s.d.Log.Epoch(), Seq: last}, nil
+}
+
+// away: the log does not answer, as when its disk is full. Reads go on with what
+// has been projected; their answer says up to where.
+func away(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() == nil && !problem.IsCode(err, problem.Damaged)
 }
 
 // resolve turns a position people write into a stream sequence; "" is now.
