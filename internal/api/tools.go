@@ -161,6 +161,19 @@ type ContextOut struct {
 	Token  string `json:"token"`
 }
 
+// MoveIn makes another turn the leaf of a session.
+type MoveIn struct {
+	Scope
+	To string `json:"to" jsonschema:"the entry (e12) or turn id that is the leaf now"`
+}
+
+// MoveOut is where the leaf is.
+type MoveOut struct {
+	Session string `json:"session"`
+	Leaf    string `json:"leaf"`
+	Token   string `json:"token"`
+}
+
 // ConfigureIn changes settings; Set holds names of events.Settings fields.
 type ConfigureIn struct {
 	Scope

@@ -211,6 +211,7 @@ func (s *Service) dataTools() []Tool {
 		tool("settings", "The settings of a session.", true, false, func(ctx context.Context, in api.StatusIn) (*api.ConfigureOut, error) {
 			return s.Configure(ctx, api.ConfigureIn{Scope: in.Scope})
 		}).needing("session").by(api.ScopeRead),
+		tool("move", "Make another turn the leaf: those behind it leave the context, and are kept.", false, false, s.Move).needing("session", "to").by(api.ScopeAppend),
 		tool("condense", "Condense a session now.", false, true, s.Condense).needing("session").by(api.ScopeAppend),
 		tool("show", "Turns of a session, verbatim.", true, false, s.Show).needing("session").by(api.ScopeExpand).grantable(),
 		tool("grep", "Full-text, phrase or regex search over turns, summaries and files.", true, false, s.Grep).needing("pattern").by(api.ScopeRead).grantable(),

@@ -65,6 +65,37 @@ func appendOut(parsed []api.Write, reply *api.AppendReply) *api.AppendOut {
 	return out
 }
 
+// Move makes another turn the leaf of a session. Nothing is lost: moving back
+// brings the turns back.
+func (s *Service) Move(ctx context.Context, in api.MoveIn) (*api.MoveOut, error) {
+	ref, token, err := s.session(ctx, &in.Scope)
+	if err != nil {
+		return nil, err
+	}
+	to := in.To
+	if t, ok := parseLocal(in.To); ok && t.kind == "entry" {
+		r, err := s.d.Reads.Turns(ctx, api.TurnsRequest{Ref: ref, Ranges: []events.Range{{First: t.n, Last: t.n}}, Token: token})
+		if err != nil {
+			return nil, err
+		}
+		if len(r.Turns) != 1 {
+			return nil, problem.New(problem.NotFound, "session %s has no entry %s", ref.Session, in.To)
+		}
+		to = r.Turns[0].Entry.ID
+	}
+	if to == "" {
+		return nil, problem.New(problem.Invalid, "no turn is named").WithHint("name it as an entry, e12, or by its id")
+	}
+	r, err := s.d.Writes.Append(ctx, api.AppendRequest{Ref: ref, Writes: []api.Write{{MoveTo: to}}})
+	if err != nil {
+		return nil, err
+	}
+	if w := r.Written[0]; w.Error != "" {
+		return nil, problem.New(problem.Code(w.Code), "%s", w.Error)
+	}
+	return &api.MoveOut{Session: ref.Session, Leaf: entryID(r.Written[0].Entry), Token: r.Written[0].Token.String()}, nil
+}
+
 // Import reads a transcript into sessions.
 func (s *Service) Import(ctx context.Context, in api.ImportIn, body io.Reader, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
 	if _, _, err := s.scope(ctx, &in.Scope); err != nil {
