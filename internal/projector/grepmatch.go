@@ -60,20 +60,12 @@ type material struct {
 
 func (g *grep) evaluateSome(ctx context.Context, in []candidate, results [][]found) error {
 	sources := make([]*material, len(in))
-	err := g.s.view(func(tx api.StoreTx) error {
+	st := &strainer{sieve: g.q.sieve}
+	err := g.s.view(func(tx api.StoreTx) (err error) {
 		for i, c := range in {
-			removed, ok, err := g.scopes.admits(tx, c.row)
-			if err != nil {
+			if sources[i], err = g.read(tx, c, st); err != nil {
 				return err
 			}
-			if !ok {
-				continue
-			}
-			src, err := readSource(tx, c.row)
-			if err != nil {
-				return err
-			}
-			sources[i] = &material{src, removed}
 		}
 		return nil
 	})
@@ -92,6 +84,26 @@ func (g *grep) evaluateSome(ctx context.Context, in []candidate, results [][]fou
 		}
 	}
 	return nil
+}
+
+// read the rows of a candidate, nil where it is ruled out.
+func (g *grep) read(tx api.StoreTx, c candidate, st *strainer) (*material, error) {
+	removed, ok, err := g.scopes.admits(tx, c.row)
+	if err != nil || !ok {
+		return nil, err
+	}
+	if c.row.Kind == session.RowEntry && len(st.needs) > 0 {
+		rows, err := tx.Rows(c.row.Ref)
+		if err != nil {
+			return nil, err
+		}
+		body, err := session.NewReader(rows).Body(c.row.N)
+		if err != nil || body != nil && st.rulesOut(body) {
+			return nil, err
+		}
+	}
+	src, err := readSource(tx, c.row)
+	return &material{src, removed}, err
 }
 
 // matches looks into the documents of one row, newest key first.

@@ -23,6 +23,7 @@ type pattern struct {
 	// literals, of regex and substring: of each list the text holds one string,
 	// in some case. nil = nothing is known.
 	literals [][]string
+	sieve    sieve
 	question rank.Question
 }
 
@@ -33,10 +34,10 @@ func (s *Service) prepare(q *query) error {
 	case modeRegex:
 		return q.prepareRegex(q.Pattern)
 	case modeSubstring:
-		q.literals = [][]string{{q.Pattern}}
 		if q.IgnoreCase {
 			return q.prepareRegex(regexp.QuoteMeta(q.Pattern))
 		}
+		q.expect([]need{{any: []string{q.Pattern}}})
 		q.match = func(text string) [][2]int { return occurrences(text, q.Pattern) }
 		return nil
 	}
@@ -71,9 +72,7 @@ func (q *query) prepareRegex(expr string) error {
 	if err != nil {
 		return problem.New(problem.Invalid, "the pattern is no regular expression (RE2): %w", err)
 	}
-	if tree, err := syntax.Parse(expr, syntax.Perl); err == nil {
-		q.literals = required(tree.Simplify())
-	}
+	q.expect(needsOf(expr))
 	q.match = func(text string) [][2]int {
 		var out [][2]int
 		for _, at := range re.FindAllStringIndex(text, maxSpans) {
@@ -96,12 +95,22 @@ func occurrences(text, part string) (out [][2]int) {
 	return out
 }
 
-// required lists what every match of an expression holds: of each list one of
-// its strings, whatever their case.
-func required(re *syntax.Regexp) [][]string {
+// expect notes what every text that matches holds.
+func (q *query) expect(needs []need) { q.literals, q.sieve = stringsOf(needs), newSieve(needs) }
+
+func needsOf(expr string) []need {
+	tree, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	return required(tree.Simplify())
+}
+
+// required lists what every match of an expression holds.
+func required(re *syntax.Regexp) []need {
 	switch re.Op {
 	case syntax.OpLiteral:
-		return [][]string{{string(re.Rune)}}
+		return []need{{[]string{string(re.Rune)}, re.Flags&syntax.FoldCase != 0}}
 	case syntax.OpCapture, syntax.OpPlus:
 		return required(re.Sub[0])
 	case syntax.OpRepeat:
@@ -109,7 +118,7 @@ func required(re *syntax.Regexp) [][]string {
 			return required(re.Sub[0])
 		}
 	case syntax.OpConcat:
-		var out [][]string
+		var out []need
 		for _, sub := range re.Sub {
 			out = append(out, required(sub)...)
 		}
@@ -125,24 +134,24 @@ const maxAlternatives = 16
 
 // alternatives: one branch matches, so one of the longest literals of each
 // branch is there.
-func alternatives(branches []*syntax.Regexp) [][]string {
-	var any []string
+func alternatives(branches []*syntax.Regexp) []need {
+	var out need
 	for _, b := range branches {
-		var best []string
-		for _, list := range required(b) {
-			if shortest(list) > shortest(best) {
-				best = list
+		var best need
+		for _, n := range required(b) {
+			if shortest(n.any) > shortest(best.any) {
+				best = n
 			}
 		}
-		if best == nil {
+		if best.any == nil {
 			return nil
 		}
-		any = append(any, best...)
+		out.any, out.fold = append(out.any, best.any...), out.fold || best.fold
 	}
-	if len(any) > maxAlternatives {
+	if len(out.any) > maxAlternatives {
 		return nil
 	}
-	return [][]string{any}
+	return []need{out}
 }
 
 func shortest(list []string) int {
