@@ -41,18 +41,30 @@ func (s *Service) Grep(ctx context.Context, r api.GrepRequest) (*api.GrepReply, 
 	}
 	sctx, cancel := scanContext(ctx, s.cfg.ScanWait)
 	defer cancel()
-	switch {
-	case q.ranked():
-		err = g.rank(sctx)
-	case g.scans():
-		err = g.scan(sctx)
-	default:
-		err = g.search(sctx)
-	}
+	err = g.find(sctx)
 	if err == nil {
 		err = g.finish(ctx)
 	}
 	return out, err
+}
+
+// find fills the page. What it waits for, it waits for without a seat.
+func (g *grep) find(ctx context.Context) error {
+	work := g.search
+	switch {
+	case g.q.ranked():
+		g.awaitIndex(ctx)
+		work = g.rank
+	case g.scans():
+		work = g.scan
+	default:
+		g.awaitToken(ctx)
+	}
+	if err := g.sit(ctx); err != nil {
+		return g.timeOr(ctx, err)
+	}
+	defer g.standUp()
+	return work(ctx)
 }
 
 // scanContext ends a little before the caller's deadline: an answer that says
@@ -72,6 +84,7 @@ type grep struct {
 	out    *api.GrepReply
 	bound  uint64 // positions above it are not looked at
 	scopes *scopes
+	seated bool // see seats
 
 	page  []found
 	skip  int // matches of earlier pages still to pass over
@@ -82,13 +95,18 @@ type grep struct {
 	partial bool
 }
 
-// found is a hit and what its cover is looked up by.
+// found is a document that matches, and the hit that is made of it once it has
+// a place on the page.
 type found struct {
-	hit  api.Hit
-	key  string
-	ref  events.Ref
-	n    uint64 // entry or node
-	node bool
+	hit   api.Hit
+	key   string
+	kind  string
+	ref   events.Ref
+	n     uint64 // entry or node
+	node  bool
+	text  string
+	spans [][2]int
+	*material
 }
 
 // take counts a match and puts it on the page while there is room.
@@ -142,6 +160,7 @@ func (g *grep) write(ctx context.Context, tx api.StoreTx) (given int, err error)
 		left -= jsonTokens(g.out) + cursorTokens
 	}
 	for _, f := range g.page {
+		f.describe()
 		if err := g.cover(tx, &f); err != nil {
 			return given, err
 		}

@@ -27,7 +27,6 @@ func (g *grep) awaitToken(ctx context.Context) {
 
 // search goes through the rows that are not indexed yet, and through the index.
 func (g *grep) search(ctx context.Context) error {
-	g.awaitToken(ctx)
 	tail, err := g.searchTail(ctx)
 	if err == nil {
 		err = g.searchIndex(ctx, tail)
@@ -80,7 +79,11 @@ func (g *grep) searchTail(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return indexed, g.evaluate(ctx, rowCandidates(rows))
+	in := rowCandidates(rows)
+	for i := range in {
+		in[i].unindexed = true
+	}
+	return indexed, g.evaluate(ctx, in)
 }
 
 // tailEnd is the last position that was left out.
@@ -133,6 +136,9 @@ func (g *grep) searchIndex(ctx context.Context, upto uint64) error {
 			g.out.Total += int(rest) // what the index says of the rest
 			g.out.TotalEstimated = g.out.TotalEstimated || count || hits.Loose
 			return nil
+		}
+		if err := g.giveWay(ctx); err != nil {
+			return err
 		}
 		iq.After = hits.Hits[n-1].ID
 		iq.Limit = min(4*iq.Limit, maxIndexPage) // each page costs a search

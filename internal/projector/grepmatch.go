@@ -15,9 +15,10 @@ import (
 // candidate is a row to look into; kind and part name one document of it,
 // kind "" all of them.
 type candidate struct {
-	row  api.FeedRow
-	kind string
-	part int
+	row       api.FeedRow
+	kind      string
+	part      int
+	unindexed bool // see tail
 }
 
 // evaluate looks into candidates in parallel and takes what matches, in order.
@@ -39,12 +40,18 @@ func (g *grep) evaluate(ctx context.Context, in []candidate) error {
 // partSize: fewer texts than this are not worth another goroutine.
 const partSize = 64
 
-// inParts shares n pieces of work out among the workers.
+// inParts shares n pieces of work out among the workers that are free.
 func (g *grep) inParts(ctx context.Context, n int, do func(ctx context.Context, start, end int) error) error {
-	size := max(partSize, (n+g.s.cfg.Workers-1)/g.s.cfg.Workers)
-	if n <= size {
+	more := g.s.seats.spare(min(g.s.cfg.Workers, n/partSize) - 1)
+	if more == 0 {
 		return do(ctx, 0, n)
 	}
+	defer func() {
+		for range more {
+			g.s.seats.leave()
+		}
+	}()
+	size := (n + more) / (more + 1)
 	eg, ectx := errgroup.WithContext(ctx)
 	for start := 0; start < n; start += size {
 		eg.Go(func() error { return do(ectx, start, min(start+size, n)) })
@@ -56,6 +63,7 @@ func (g *grep) inParts(ctx context.Context, n int, do func(ctx context.Context, 
 type material struct {
 	source
 	removed bool
+	known   *tailRow // nil = not kept
 }
 
 func (g *grep) evaluateSome(ctx context.Context, in []candidate, results [][]found) error {
@@ -79,7 +87,7 @@ func (g *grep) evaluateSome(ctx context.Context, in []candidate, results [][]fou
 		if m == nil {
 			continue
 		}
-		if results[i], err = g.matches(ctx, in[i], *m); err != nil {
+		if results[i], err = g.matches(ctx, in[i], m); err != nil {
 			return err
 		}
 	}
@@ -92,7 +100,11 @@ func (g *grep) read(tx api.StoreTx, c candidate, st *strainer) (*material, error
 	if err != nil || !ok {
 		return nil, err
 	}
-	if c.row.Kind == session.RowEntry && len(st.needs) > 0 {
+	if c.unindexed {
+		if r := g.s.tail.get(c.row.Seq); r != nil {
+			return &material{r.source, removed, r}, nil
+		}
+	} else if c.row.Kind == session.RowEntry && len(st.needs) > 0 {
 		rows, err := tx.Rows(c.row.Ref)
 		if err != nil {
 			return nil, err
@@ -103,62 +115,81 @@ func (g *grep) read(tx api.StoreTx, c candidate, st *strainer) (*material, error
 		}
 	}
 	src, err := readSource(tx, c.row)
-	return &material{src, removed}, err
+	return &material{src, removed, nil}, err
 }
 
-// matches looks into the documents of one row, newest key first.
-func (g *grep) matches(ctx context.Context, c candidate, m material) ([]found, error) {
-	if m.row.Kind == session.RowNode {
-		return g.matchText(nil, m, api.KindSummary, 0, nodeText(m.node)), nil
+// text is what is searched of one document.
+type text struct {
+	kind string
+	part int
+	text string
+}
+
+// texts of the wanted documents of a row, greatest key first.
+func (g *grep) texts(ctx context.Context, c candidate, m *material) ([]text, error) {
+	if m.known != nil {
+		return g.wanted(c, m, m.known.texts), nil
 	}
-	wantTurn := (c.kind == "" || c.kind == api.KindTurn) && g.q.passes(m.source, api.KindTurn)
-	wantFile := (c.kind == "" || c.kind == api.KindFile) && len(m.entry.Files) > 0 && g.q.passes(m.source, api.KindFile)
-	if !wantTurn && !wantFile {
+	files := c.unindexed || g.q.passes(m.source, api.KindFile)
+	if !c.unindexed && !files && !g.q.passes(m.source, api.KindTurn) && m.row.Kind == session.RowEntry {
 		return nil, nil
 	}
-	t, err := g.s.turnOf(ctx, m.row.Ref, m.entry, m.body)
+	all, err := g.s.textsOf(ctx, m.source, files)
+	if err == nil && c.unindexed {
+		r := &tailRow{source: m.source, texts: all}
+		r.body = nil
+		g.s.tail.put(r, g.s.indexed.get())
+	}
+	return g.wanted(c, m, all), err
+}
+
+// textsOf a row's documents; files are worth their bytes only where they are
+// wanted.
+func (s *Service) textsOf(ctx context.Context, src source, files bool) ([]text, error) {
+	if src.row.Kind == session.RowNode {
+		return []text{{api.KindSummary, 0, nodeText(src.node)}}, nil
+	}
+	t, err := s.turnOf(ctx, src.row.Ref, src.entry, src.body)
 	if err != nil {
 		return nil, err
 	}
-	var out []found
-	if wantTurn {
-		out = g.matchText(out, m, api.KindTurn, 0, t.DerivedText())
-	}
-	if wantFile {
+	out := []text{{api.KindTurn, 0, t.DerivedText()}}
+	if files {
 		for i, f := range slices.Backward(t.Files) {
-			if c.kind == "" || c.part == i {
-				out = g.matchText(out, m, api.KindFile, i, fileText(t, f))
-			}
+			out = append(out, text{api.KindFile, i, fileText(t, f)})
 		}
 	}
 	return out, nil
 }
 
-func (g *grep) matchText(out []found, m material, kind string, part int, text string) []found {
-	key := api.DocID(m.row.Seq, kind, part)
-	if g.q.after != "" && key >= g.q.after {
-		return out // on an earlier page
+// matches of one row.
+func (g *grep) matches(ctx context.Context, c candidate, m *material) (out []found, err error) {
+	texts, err := g.texts(ctx, c, m)
+	for _, t := range texts {
+		key := api.DocID(m.row.Seq, t.kind, t.part)
+		if g.q.after != "" && key >= g.q.after {
+			continue // on an earlier page
+		}
+		if spans := g.q.match(t.text); spans != nil {
+			out = append(out, found{
+				key: key, kind: t.kind, ref: m.row.Ref, n: m.row.N, node: t.kind == api.KindSummary,
+				material: m, text: t.text, spans: spans,
+			})
+		}
 	}
-	if !g.q.passes(m.source, kind) {
-		return out
-	}
-	spans := g.q.match(text)
-	if spans == nil {
-		return out
-	}
-	h := api.Hit{
-		Session: m.row.Ref.Session, Kind: kind, Removed: m.removed, Seq: m.row.Seq,
-		Depth: api.NoDepth,
-	}
-	h.Snippet, h.Matches = snippet(text, spans)
-	f := found{key: key, ref: m.row.Ref, n: m.row.N, node: kind == api.KindSummary}
+	return out, err
+}
+
+// describe makes the hit of what was found.
+func (f *found) describe() {
+	m := f.material
+	f.hit = api.Hit{Session: f.ref.Session, Kind: f.kind, Removed: m.removed, Seq: m.row.Seq, Depth: api.NoDepth}
+	f.hit.Snippet, f.hit.Matches = snippet(f.text, f.spans)
 	if f.node {
-		h.Node, h.Depth, h.Time = nodeName(m.row.N), m.node.Depth, m.node.Time
+		f.hit.Node, f.hit.Depth, f.hit.Time = nodeName(f.n), m.node.Depth, m.node.Time
 	} else {
-		h.Entry, h.Role, h.Time = fmt.Sprintf("e%d", m.row.N), string(m.entry.Role), m.entry.When()
+		f.hit.Entry, f.hit.Role, f.hit.Time = fmt.Sprintf("e%d", f.n), string(m.entry.Role), m.entry.When()
 	}
-	f.hit = h
-	return append(out, f)
 }
 
 // rowCandidates are all documents of feed rows.
@@ -216,7 +247,7 @@ func (g *grep) scan(ctx context.Context) error {
 	}
 	wave := 256 * g.s.cfg.Workers
 	var reached uint64
-	for {
+	for first := true; ; first = false {
 		var rows []api.FeedRow
 		err := g.s.view(func(tx api.StoreTx) (err error) {
 			rows, err = next(tx, wave)
@@ -225,10 +256,15 @@ func (g *grep) scan(ctx context.Context) error {
 		if err != nil || rows == nil || g.full && g.counted() {
 			return err
 		}
-		err = g.evaluate(ctx, rowCandidates(rows))
+		if !first {
+			err = g.giveWay(ctx)
+		}
+		if err == nil {
+			err = g.evaluate(ctx, rowCandidates(rows))
+		}
 		switch {
 		case err != nil && ctx.Err() != nil:
-			g.ranOut(reached, rows)
+			g.ranOut(reached)
 			return nil
 		case err != nil:
 			return err
@@ -240,13 +276,13 @@ func (g *grep) scan(ctx context.Context) error {
 
 // ranOut says how far a scan came, and lets the caller go on from there: from
 // where this page began if nothing of it was finished.
-func (g *grep) ranOut(reached uint64, rows []api.FeedRow) {
-	key := api.DocID(reached, api.KindFile, 0) // the least key there
+func (g *grep) ranOut(reached uint64) {
 	if reached == 0 {
-		reached = rows[0].Seq + 1
-		if key = g.q.after; key == "" {
-			key = api.DocID(reached, api.KindFile, 0)
-		}
+		reached = g.bound + 1
+	}
+	key := api.DocID(reached, api.KindFile, 0) // the least key there
+	if g.q.after != "" && g.q.after < key {
+		key = g.q.after
 	}
 	g.notSearched("time ran out: what is older than position %d was not searched; narrow the search, or go on with the cursor", reached)
 	if !g.full {

@@ -41,7 +41,6 @@ type ranking struct {
 
 // rank searches by relevance.
 func (g *grep) rank(ctx context.Context) error {
-	g.awaitIndex(ctx)
 	k := &ranking{grep: g, rules: rank.Default(), groups: map[events.Ref]int{}}
 	hits, err := k.ask(ctx)
 	if err != nil {

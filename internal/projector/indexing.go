@@ -52,6 +52,8 @@ func (s *Service) setIndex(index api.Index, upto uint64) {
 
 // recreateIndex drops the index; the loop fills the new one from the rows.
 func (s *Service) recreateIndex() error {
+	s.indexing.Lock()
+	defer s.indexing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -197,40 +199,59 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// indexSome indexes the next rows.
+// indexSome indexes the next rows. No search waits for it: the lock of the
+// stores is held only to look at the rows, not while texts are fetched from the
+// log, nor while the index writes.
 func (s *Service) indexSome(ctx context.Context) error {
-	return s.use(func(store api.Store, index api.Index) error {
-		upto, err := s.indexBatch(ctx, store, index, s.indexed.get())
-		if err == nil {
-			s.indexed.set(upto)
-		}
+	from := s.indexed.get()
+	docs, upto, err := s.docsBehind(ctx, from)
+	if err != nil || upto <= from {
 		return err
-	})
+	}
+	s.indexing.Lock()
+	defer s.indexing.Unlock()
+	var index api.Index
+	if err := s.use(func(_ api.Store, now api.Index) error { index = now; return nil }); err != nil {
+		return err
+	}
+	if s.indexed.get() != from {
+		return nil // another index by now
+	}
+	if err := apply(index, docs, upto); err != nil {
+		return err
+	}
+	s.indexed.set(upto)
+	return nil
 }
 
-// indexBatch puts the rows behind a position into an index and returns how far
-// it got.
-func (s *Service) indexBatch(ctx context.Context, store api.Store, index api.Index, from uint64) (uint64, error) {
-	sources, upto, err := s.sources(store, from)
-	if err != nil || upto <= from {
-		return from, err
+// docsBehind makes the documents of the rows behind a position, and says how
+// far they reach.
+func (s *Service) docsBehind(ctx context.Context, from uint64) (docs []api.IndexDoc, upto uint64, err error) {
+	sources, upto, err := s.sources(from)
+	if err != nil {
+		return nil, from, err
 	}
-	var docs []api.IndexDoc
 	for _, src := range sources {
 		more, err := s.docsOf(ctx, src)
 		if damage(err) { // of the log: nothing here mends it, doctor counts it
 			s.log.Error("turn cannot be indexed", "seq", src.row.Seq, "err", err)
 		} else if err != nil {
-			return from, err
+			return nil, from, err
 		}
 		docs = append(docs, more...)
 	}
-	if len(docs) > 0 { // positions without documents are not worth a batch
-		if err := index.Apply(docs, upto); err != nil {
-			return from, errIndex{err}
-		}
+	return docs, upto, nil
+}
+
+// apply writes documents; positions without any are not worth a batch.
+func apply(index api.Index, docs []api.IndexDoc, upto uint64) error {
+	if len(docs) == 0 {
+		return nil
 	}
-	return upto, nil
+	if err := index.Apply(docs, upto); err != nil {
+		return errIndex{err}
+	}
+	return nil
 }
 
 // source is a feed row with what its documents are made of.
@@ -242,8 +263,8 @@ type source struct {
 }
 
 // sources reads the feed behind a position, and how far that reaches.
-func (s *Service) sources(store api.Store, from uint64) (out []source, upto uint64, err error) {
-	err = store.View(func(tx api.StoreTx) error {
+func (s *Service) sources(from uint64) (out []source, upto uint64, err error) {
+	err = s.look(func(tx api.StoreTx) error {
 		at, err := tx.Checkpoint()
 		if err != nil {
 			return err

@@ -99,20 +99,27 @@ func (s *Service) rebuildIndex(ctx context.Context) error {
 
 // fillIndex indexes all rows, until the index has what there is.
 func (s *Service) fillIndex(ctx context.Context, index api.Index) (upto uint64, err error) {
-	for err == nil && upto < s.applied.get() {
-		if err = ctx.Err(); err == nil {
-			err = s.use(func(store api.Store, _ api.Index) (err error) {
-				upto, err = s.indexBatch(ctx, store, index, upto)
-				return err
-			})
+	for upto < s.applied.get() {
+		if ctx.Err() != nil {
+			return upto, ctx.Err()
 		}
+		docs, next, err := s.docsBehind(ctx, upto)
+		if err == nil {
+			err = apply(index, docs, next)
+		}
+		if err != nil {
+			return upto, err
+		}
+		upto = next
 	}
-	return upto, err
+	return upto, nil
 }
 
 // promoteIndex puts an index in the place of the live one. Where that fails, the
 // loop makes a new one.
 func (s *Service) promoteIndex(next api.Index, upto uint64) error {
+	s.indexing.Lock()
+	defer s.indexing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -41,7 +41,10 @@ type Service struct {
 	debt debt
 
 	rebuilding sync.Mutex
+	indexing   sync.Mutex // held while the index is written or replaced, before mu
 	scopes     scopeCache
+	seats      seats
+	tail       tail
 
 	// trouble and others say once what does not work.
 	trouble, indexTrouble, witnessTrouble, endTrouble problem.Trouble
@@ -73,7 +76,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, log: deps.Logger,
 		decoder: newDecoder(deps.Log.Partitions(), cfg.Partitions, cfg.Workers),
 		opened:  make(chan struct{}), ended: make(chan struct{}), swaps: make(chan swap), suspects: make(chan error, 1),
-		applied: newWatermark(0), indexed: newWatermark(0),
+		applied: newWatermark(0), indexed: newWatermark(0), seats: make(seats, cfg.Workers),
 	}, nil
 }
 
