@@ -67,20 +67,23 @@ func number(v float64) string {
 type benchmark struct {
 	turns int
 	run   func(context.Context, *rig) (Result, error)
+	// manual: the node does not condense by itself.
+	manual bool
 }
 
 var benchmarks = map[string]benchmark{
-	"ingest":      {50_000, ingestBench},
-	"ingest-live": {50_000, ingestLiveBench},
-	"reimport":    {100_000, reimportBench},
-	"bulk":        {100_000, bulkBench},
-	"append":      {60_000, appendBench},
-	"lone":        {4_000, loneBench},
-	"memory":      {1_000_000, memoryBench},
-	"replay":      {50_000, replayBench},
-	"verify":      {100_000, verifyBench},
-	"context":     {100_000, contextBench},
-	"grep":        {100_000, grepBench},
+	"ingest":      {turns: 50_000, run: ingestBench},
+	"ingest-live": {turns: 50_000, run: ingestLiveBench},
+	"reimport":    {turns: 100_000, run: reimportBench},
+	"bulk":        {turns: 100_000, run: bulkBench},
+	"append":      {turns: 60_000, run: appendBench},
+	"lone":        {turns: 4_000, run: loneBench},
+	"memory":      {turns: 1_000_000, run: memoryBench},
+	"replay":      {turns: 50_000, run: replayBench},
+	"verify":      {turns: 100_000, run: verifyBench},
+	"context":     {turns: 100_000, run: contextBench},
+	"grep":        {turns: 100_000, run: grepBench},
+	"condense":    {turns: 10_000, run: condenseBench, manual: true},
 }
 
 // Names of the benchmarks.
@@ -121,7 +124,9 @@ func Run(ctx context.Context, name string, o Options) (Result, error) {
 	r := &rig{Options: o, dir: dir}
 	cfg := config.Default()
 	cfg.DataDir = dir
-	if r.n, err = node.Open(ctx, cfg, node.All(), o.Log, "bench"); err != nil {
+	roles := node.All()
+	roles.Condenser = !b.manual
+	if r.n, err = node.Open(ctx, cfg, roles, o.Log, "bench"); err != nil {
 		return Result{}, err
 	}
 	run, cancel := context.WithCancel(ctx)

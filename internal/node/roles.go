@@ -147,6 +147,13 @@ func (n *Node) openCondenser(r reads) (toolsvc.Condenser, error) {
 	return n.condenser, nil
 }
 
+// CondenserWith is a condenser over this node's reads and log, beside its own if
+// it has one, with another summariser and so many leaves at once.
+func (n *Node) CondenserWith(s condense.Summarizer, leaves int) (*condenser.Service, error) {
+	c := condenser.Config{Partitions: n.log.Partitions(), Concurrency: leaves}
+	return condenser.New(c, condenser.Deps{Reads: n.reads, Log: n.log, Summarizer: s, Logger: n.slog})
+}
+
 func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser, m toolsvc.Maps) error {
 	cfg := toolsvc.DefaultConfig()
 	cfg.DefaultTenant, cfg.ReadyLag = n.cfg.Tenant, uint64(n.cfg.ReadyLag)
