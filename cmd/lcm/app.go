@@ -158,7 +158,7 @@ func (a *app) exit(cmd *cobra.Command, err error) int {
 		fmt.Fprintln(a.err, "lcm: interrupted")
 		return problem.ExitFailed
 	}
-	fmt.Fprintln(a.err, "lcm: "+oneLine(p.Error()))
+	fmt.Fprintln(a.err, "lcm: "+visible(oneLine(p.Error())))
 	return p.Exit()
 }
 
@@ -286,23 +286,22 @@ func (a *app) busy(what string) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// printer collects text output and remembers the first error.
-type printer struct {
-	w   *bufio.Writer
-	tty bool
-}
+// printer collects text output for people and remembers the first error.
+type printer struct{ w *bufio.Writer }
 
-func (a *app) printer() printer {
-	f, ok := a.out.(*os.File)
-	return printer{bufio.NewWriter(a.out), ok && term.IsTerminal(int(f.Fd()))}
-}
+func (a *app) printer() printer { return printer{bufio.NewWriter(a.out)} }
 
+// f prints what people read: also through a pipe, at whose end a terminal is.
 func (p printer) f(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if p.tty {
-		text = visible(text)
+	_, _ = p.w.WriteString(visible(fmt.Sprintf(format, args...))) // bufio keeps the error for flush
+}
+
+// raw prints what was asked for as it is, but not to a terminal.
+func (a *app) raw(p printer, s string) {
+	if f, ok := a.out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		s = visible(s)
 	}
-	_, _ = p.w.WriteString(text) // bufio keeps the error for flush
+	_, _ = p.w.WriteString(s)
 }
 
 // visible shows control characters in place of letting them steer a terminal:
@@ -316,7 +315,7 @@ func visible(s string) string {
 			return r + 0x2400 // the control pictures
 		case r == 0x7f:
 			return 0x2421
-		case 0x80 <= r && r < 0xa0:
+		case 0x80 <= r && r < 0xa0, r == 0x202d, r == 0x202e: // C1, and overrides of the direction
 			return utf8.RuneError
 		}
 		return r

@@ -48,7 +48,7 @@ stops the agent: it is said on stderr, and the exit code is 0.`,
 			a.ctx = ctx
 			err := a.hook()
 			if err != nil && !strict {
-				fmt.Fprintln(a.err, "lcm: not recorded: "+oneLine(problem.From(err).Error()))
+				fmt.Fprintln(a.err, "lcm: not recorded: "+visible(oneLine(problem.From(err).Error())))
 				return nil
 			}
 			return err

@@ -124,7 +124,7 @@ func (a *app) printTurns(tool string, raw bool, params func(cursor string) any) 
 			for _, t := range out.Turns {
 				switch {
 				case raw && !a.json:
-					p.f("%s\n", t.Raw)
+					a.raw(p, t.Raw+"\n")
 				case a.json:
 					if err := a.printJSON(t); err != nil {
 						return err
