@@ -89,6 +89,12 @@ func operation(t Tool, in, out *jsonschema.Schema, post bool) map[string]any {
 			"description": t.Body, "required": true,
 			"content": map[string]any{"application/octet-stream": map[string]any{}},
 		}
+	case post && t.request != nil:
+		op["description"] = forwardDoc
+		op["parameters"] = queryParameters(in)
+		request := map[string]any{"type": "object", "required": []string{"messages"}, "properties": map[string]any{"messages": map[string]any{"type": "array"}}}
+		op["requestBody"] = map[string]any{"content": map[string]any{"application/json": map[string]any{"schema": map[string]any{"anyOf": []any{in, request}}}}}
+		op["responses"].(map[string]any)["200"] = content("the answer, or the request to send on", answerType(t), map[string]any{"anyOf": []any{out, request}})
 	case post:
 		op["requestBody"] = map[string]any{"content": map[string]any{"application/json": map[string]any{"schema": in}}}
 	default:
@@ -96,6 +102,12 @@ func operation(t Tool, in, out *jsonschema.Schema, post bool) map[string]any {
 	}
 	return op
 }
+
+// forwardDoc says what a posted request of a provider becomes.
+const forwardDoc = "Parameters as JSON, or, with the session in the query, the body of a request to OpenAI (chat completions) or Anthropic " +
+	"(messages) with the whole history in it: what is new is appended, and the answer is the body to send on. The header Lcm-Context says " +
+	"untouched (the caller's bytes), projected (summaries stand in for the aged part) or passed (the caller's bytes, because of what " +
+	"Lcm-Passthrough says). Lcm-Tokens, Lcm-Budget, Lcm-Cut, Lcm-Prefix-Hash, Lcm-Degraded, Lcm-Ends-With and Lcm-Token describe it."
 
 func answerType(t Tool) string {
 	switch t.Name {
