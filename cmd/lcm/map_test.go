@@ -24,6 +24,7 @@ type rowProvider struct {
 	latency time.Duration
 	calls   atomic.Int64
 	inHand  atomic.Int64
+	most    atomic.Int64 // in hand at once
 	mu      sync.Mutex
 	asked   map[string]int // label → calls
 }
@@ -32,8 +33,10 @@ func newRowProvider(t *testing.T, latency time.Duration) *rowProvider {
 	p := &rowProvider{latency: latency, asked: map[string]int{}}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.calls.Add(1)
-		p.inHand.Add(1)
+		n := p.inHand.Add(1)
 		defer p.inHand.Add(-1)
+		for most := p.most.Load(); n > most && !p.most.CompareAndSwap(most, n); most = p.most.Load() {
+		}
 		var q struct {
 			Messages []struct{ Content string }
 		}
