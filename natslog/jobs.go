@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -74,6 +75,8 @@ type Jobs struct {
 	jobs  jetstream.Stream
 	epoch string
 	lease time.Duration
+	// claims are handles of queues that rows are claimed from, by job.
+	claims sync.Map
 }
 
 // JobOptions of Log.Jobs.
@@ -219,8 +222,10 @@ func (j *Jobs) Queue(ctx context.Context, ref mapjob.Ref) (api.QueueState, error
 	return api.QueueState{Waiting: info.NumPending, Leased: info.NumAckPending}, nil
 }
 
-// Push puts rows into a job's queue.
+// Push puts rows into a job's queue. The rows go out together: a round trip
+// for each would be the slowest part of a job.
 func (j *Jobs) Push(ctx context.Context, ref mapjob.Ref, rows []api.RowMessage) error {
+	stored := make([]jetstream.PubAckFuture, 0, len(rows))
 	for _, r := range rows {
 		m := nats.NewMsg(rowSubject(ref))
 		m.Data = r.Text
@@ -230,8 +235,21 @@ func (j *Jobs) Push(ctx context.Context, ref mapjob.Ref, rows []api.RowMessage) 
 			m.Header[headerSize] = []string{strconv.FormatInt(r.Size, 10)}
 		}
 		m.Header[jetstream.ExpectedStreamHeader] = []string{StreamRows}
-		if _, err := j.l.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); err != nil {
+		f, err := j.l.js.PublishMsgAsync(m, jetstream.WithRetryAttempts(0))
+		if err != nil {
 			return unavailable(fmt.Sprintf("queue row %d of job %s", r.N, ref.Job), err)
+		}
+		stored = append(stored, f)
+	}
+	ctx, cancel := context.WithTimeout(ctx, j.l.o.CommitTimeout)
+	defer cancel()
+	for i, f := range stored {
+		select {
+		case <-f.Ok():
+		case err := <-f.Err():
+			return unavailable(fmt.Sprintf("queue row %d of job %s", rows[i].N, ref.Job), err)
+		case <-ctx.Done():
+			return unavailable(fmt.Sprintf("queue row %d of job %s", rows[i].N, ref.Job), ctx.Err())
 		}
 	}
 	return nil
@@ -283,12 +301,9 @@ func (j *Jobs) AckWait() time.Duration { return j.lease }
 // Claim hands up to n rows of a job to take, as they come, for a short while.
 // A queue that is gone is "not_found".
 func (j *Jobs) Claim(ctx context.Context, ref mapjob.Ref, n int, take func(api.RowLease)) error {
-	c, err := j.l.js.Consumer(ctx, StreamRows, ref.Job)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		return problem.New(problem.NotFound, "job %s has no queue", ref.Job)
-	}
+	c, err := j.consumer(ctx, ref)
 	if err != nil {
-		return unavailable("claim rows of job "+ref.Job, err)
+		return err
 	}
 	wait, cancel := context.WithTimeout(ctx, claimWait)
 	defer cancel()
@@ -304,13 +319,33 @@ func (j *Jobs) Claim(ctx context.Context, ref mapjob.Ref, n int, take func(api.R
 		}
 	}
 	if err := batch.Error(); err != nil && ctx.Err() == nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
-		if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) {
+		j.claims.Delete(ref)
+		if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, nats.ErrNoResponders) {
 			return problem.New(problem.NotFound, "job %s has no queue any more", ref.Job)
 		}
 		return unavailable("claim rows of job "+ref.Job, err)
 	}
 	return ctx.Err()
 }
+
+// consumer is the handle of a job's queue, asked for once.
+func (j *Jobs) consumer(ctx context.Context, ref mapjob.Ref) (jetstream.Consumer, error) {
+	if c, ok := j.claims.Load(ref); ok {
+		return c.(jetstream.Consumer), nil
+	}
+	c, err := j.l.js.Consumer(ctx, StreamRows, ref.Job)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, problem.New(problem.NotFound, "job %s has no queue", ref.Job)
+	}
+	if err != nil {
+		return nil, unavailable("claim rows of job "+ref.Job, err)
+	}
+	j.claims.Store(ref, c)
+	return c, nil
+}
+
+// Leave forgets a job's queue.
+func (j *Jobs) Leave(ref mapjob.Ref) { j.claims.Delete(ref) }
 
 func rowLease(m jetstream.Msg) (api.RowLease, bool) {
 	meta, err := m.Metadata()

@@ -13,7 +13,7 @@ import (
 
 func (a *app) evalCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "eval", Short: "Measure answers against a set whose right answers are known"}
-	cmd.AddCommand(a.evalRecallCmd())
+	cmd.AddCommand(a.evalRecallCmd(), a.evalAggregateCmd())
 	return cmd
 }
 

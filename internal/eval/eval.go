@@ -26,6 +26,11 @@ func (o Options) say(format string, a ...any) {
 // withNode runs f against a node in a temporary directory: what is measured is
 // what a user gets.
 func withNode(ctx context.Context, o Options, f func(context.Context, *node.Node) error) error {
+	return withSettings(ctx, o, func(*config.Config) {}, f)
+}
+
+// withSettings is withNode under other settings than the defaults.
+func withSettings(ctx context.Context, o Options, change func(*config.Config), f func(context.Context, *node.Node) error) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -35,6 +40,7 @@ func withNode(ctx context.Context, o Options, f func(context.Context, *node.Node
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	cfg := config.Default()
+	change(&cfg)
 	cfg.DataDir = dir
 	n, err := node.Open(ctx, cfg, node.All(), o.Log, "eval")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 const (
 	// aheadShare of the concurrency is claimed beyond it, so that a worker has
 	// the next row in hand when a call ends.
-	aheadShare = 4
+	aheadShare = 1
 	// windowRows are in the queue for each that is worked on, and at least
 	// minWindow: enough to cover the way from a result to the next row.
 	windowRows = 4

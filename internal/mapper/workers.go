@@ -21,6 +21,8 @@ type Claims interface {
 	// Claim hands over up to n rows, as they come, for a short while.
 	Claim(ctx context.Context, ref mapjob.Ref, n int, take func(api.RowLease)) error
 	AckWait() time.Duration
+	// Leave ends the claiming of a job's rows.
+	Leave(mapjob.Ref)
 }
 
 // WorkerDeps of Workers.
@@ -255,6 +257,7 @@ func (t *task) claim(ctx context.Context) {
 	defer cancel()
 	claiming, stop := context.WithCancel(ctx)
 	defer stop()
+	defer t.w.d.Claims.Leave(t.queue.Ref)
 	go func() {
 		select {
 		case <-t.closed:

@@ -33,6 +33,7 @@ type provider struct {
 	calls   atomic.Int64
 	inHand  atomic.Int64
 	most    atomic.Int64 // in hand at once
+	busy    atomic.Int64 // nanoseconds, of all calls together
 	latency time.Duration
 	mu      sync.Mutex
 	seen    map[string]int // last user message → calls
@@ -52,8 +53,8 @@ func newProvider(t testing.TB, latency time.Duration, answer func(m []message) (
 
 func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 	p.calls.Add(1)
-	n := p.inHand.Add(1)
-	defer p.inHand.Add(-1)
+	n, start := p.inHand.Add(1), time.Now()
+	defer func() { p.inHand.Add(-1); p.busy.Add(int64(time.Since(start))) }()
 	for most := p.most.Load(); n > most && !p.most.CompareAndSwap(most, n); most = p.most.Load() {
 	}
 	var q struct{ Messages []message }
