@@ -33,7 +33,7 @@ type (
 	TurnOut      = api.TurnOut
 	SessionsIn   = api.SessionsIn
 	SessionsOut  = api.SessionsReply
-	StatusOut    = api.StatusReply
+	StatusOut    = api.SystemStatus
 	ConfigureIn  = api.ConfigureIn
 	ConfigureOut = api.ConfigureOut
 )

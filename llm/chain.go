@@ -27,6 +27,9 @@ func NewChain(clients []*Client, tokensPerHour int) (*Chain, error) {
 	return &Chain{clients: clients, budget: newBudget(tokensPerHour)}, nil
 }
 
+// With is a chain of other clients, of whose answers the same tenants pay.
+func (c *Chain) With(clients ...*Client) *Chain { return &Chain{clients: clients, budget: c.budget} }
+
 // Close drops idle connections.
 func (c *Chain) Close() {
 	for _, m := range c.clients {

@@ -83,6 +83,9 @@ func (c *ReadsClient) Status(ctx context.Context) (*api.StatusReply, error) {
 		if a, b := out.Scrub, s.Scrub; a == nil || b != nil && b.Missing+b.Broken > a.Missing+a.Broken {
 			out.Scrub = b
 		}
+		if s.OldestDue != nil && (out.OldestDue == nil || s.OldestDue.Before(*out.OldestDue)) {
+			out.OldestDue = s.OldestDue
+		}
 		out.StoreBytes, out.IndexBytes = out.StoreBytes+s.StoreBytes, out.IndexBytes+s.IndexBytes
 	}
 	slices.Sort(out.Partitions)

@@ -108,10 +108,10 @@ func (a *app) serveCmd() *cobra.Command {
 
 // report is what status and doctor print.
 type report struct {
-	OK     bool             `json:"ok"`
-	Checks []api.Check      `json:"checks"`
-	Status *api.StatusReply `json:"status,omitempty"`
-	Repair *backup.Repaired `json:"repair,omitempty"`
+	OK     bool              `json:"ok"`
+	Checks []api.Check       `json:"checks"`
+	Status *api.SystemStatus `json:"status,omitempty"`
+	Repair *backup.Repaired  `json:"repair,omitempty"`
 }
 
 // busyLag is how many events rows may be behind before status calls it a
@@ -122,7 +122,7 @@ func (a *app) statusCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Health, lag and sizes", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			s, err := call[api.StatusReply](a, "status", api.StatusIn{Scope: a.scope("")})
+			s, err := call[api.SystemStatus](a, "status", api.StatusIn{Scope: a.scope("")})
 			if err != nil {
 				return err
 			}
@@ -134,7 +134,18 @@ func (a *app) statusCmd() *cobra.Command {
 			add("log", true, "epoch %s, last position %d", s.Epoch, s.LogSeq)
 			add("rows", s.Lag <= busyLag, "%d sessions, %d turns, %d summaries; %d events behind; %d bytes", s.Sessions, s.Entries, s.Nodes, s.Lag, s.StoreBytes)
 			add("index", true, "%d events behind; %d bytes", s.IndexLag, s.IndexBytes)
-			add("condensing", true, "%d sessions over their threshold", s.Due)
+			add("condensing", true, "%s", debt(&s))
+			if l := s.Log; l != nil {
+				add("streams", true, "log %d bytes; %d messages in the inbox%s; %d tasks; %d dead letters", l.LogBytes, l.InboxWaiting, since(", the oldest for ", l.InboxOldest), l.Tasks, l.Dead)
+			}
+			for _, p := range s.Models {
+				for _, m := range p.Models {
+					add("model", m.Breaker == "", "%s", modelLine(m))
+				}
+				if b := p.Spending; b != nil && (b.LimitTokensPerHour > 0 || b.TokensLastHour > 0) {
+					add("spending", true, "%s", spendingLine(b))
+				}
+			}
 			add("events", s.Rejected == 0, "%d rejected, %d of a later build, %d lost for good", s.Rejected, s.Unknown, s.Lost)
 			if c := s.Scrub; c != nil {
 				text := "not read to its end yet"
@@ -149,6 +160,48 @@ func (a *app) statusCmd() *cobra.Command {
 			return a.printReport(r)
 		},
 	}
+}
+
+func since(what string, at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return what + time.Since(*at).Round(time.Second).String()
+}
+
+func debt(s *api.SystemStatus) string {
+	return fmt.Sprintf("%d sessions over their threshold", s.Due) + since(", the first waits for ", s.OldestDue)
+}
+
+func modelLine(m api.ModelState) string {
+	line := fmt.Sprintf("%s, %s: %d calls, %d failed, %d tokens in, %d out", m.Model, m.Provider, m.Calls, m.Failed, m.InputTokens, m.OutputTokens)
+	if m.Breaker != "" {
+		line += fmt.Sprintf("; not called (%s)", m.Breaker)
+		if m.Retry != nil {
+			line += fmt.Sprintf(" until %s", m.Retry.Local().Format(time.TimeOnly))
+		}
+	}
+	if m.LastError != "" {
+		line += fmt.Sprintf("; last error%s: %s", since(" before ", m.LastErrorAt), m.LastError)
+	}
+	return line
+}
+
+func spendingLine(b *api.Spending) string {
+	line := fmt.Sprintf("%d tokens in the last hour", b.TokensLastHour)
+	if b.LimitTokensPerHour > 0 {
+		line += fmt.Sprintf(", of %d for each tenant", b.LimitTokensPerHour)
+	}
+	var waits []string
+	for _, t := range b.Tenants {
+		if t.Spent {
+			waits = append(waits, fmt.Sprintf("%s (%d calls refused)", t.Tenant, t.Refused))
+		}
+	}
+	if waits != nil {
+		line += "; waiting: " + strings.Join(waits, ", ")
+	}
+	return line
 }
 
 func (a *app) doctorCmd() *cobra.Command {

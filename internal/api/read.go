@@ -261,13 +261,37 @@ type StatusReply struct {
 	Entries    uint64 `json:"entries"`
 	Nodes      uint64 `json:"nodes"`
 	Due        int    `json:"due"` // sessions over soft
-	Rejected   uint64 `json:"rejected"`
-	Unknown    uint64 `json:"unknown"` // events of a later build
-	Lost       uint64 `json:"lost"`    // positions that a restore or repair could not recover
+	// OldestDue is since when the first of the sessions that could be condensed
+	// waits for it, as far as its projector has seen; nil where none does.
+	OldestDue *time.Time `json:"oldest_due,omitempty"`
+	Rejected  uint64     `json:"rejected"`
+	Unknown   uint64     `json:"unknown"` // events of a later build
+	Lost      uint64     `json:"lost"`    // positions that a restore or repair could not recover
 	// Scrub is the background walk over the log, nil where none runs here.
 	Scrub      *ScrubStatus `json:"scrub,omitempty"`
 	StoreBytes int64        `json:"store_bytes"`
 	IndexBytes int64        `json:"index_bytes"`
+}
+
+// SystemStatus is the state of everything: of the projectors, of the log's
+// streams, and of the models, process by process.
+type SystemStatus struct {
+	StatusReply
+	Log    *LogState      `json:"log,omitempty"` // nil where it could not be read
+	Models []ModelProcess `json:"models"`
+}
+
+// LogState is what the streams hold.
+type LogState struct {
+	LogBytes uint64 `json:"log_bytes"`
+	// InboxWaiting are messages that were acknowledged to their publisher and
+	// are in no session yet; InboxFirst is the position of the oldest in the
+	// inbox, InboxOldest its time, nil where none waits.
+	InboxWaiting uint64     `json:"inbox_waiting"`
+	InboxFirst   uint64     `json:"inbox_first,omitempty"`
+	InboxOldest  *time.Time `json:"inbox_oldest,omitempty"`
+	Tasks        uint64     `json:"tasks"` // pending and in flight
+	Dead         uint64     `json:"dead"`
 }
 
 // Check is one line of a doctor's report.

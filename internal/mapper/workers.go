@@ -38,6 +38,9 @@ type WorkerDeps struct {
 	Prices   Prices
 	Now      func() time.Time
 	Logger   *slog.Logger
+	// Finish is told of every row that got its result: "done" or "failed".
+	// nil = nobody.
+	Finish func(outcome string)
 }
 
 // Workers work on the rows of all jobs, some number of them at once.
@@ -317,7 +320,9 @@ func (t *task) run(ctx context.Context, l api.RowLease) {
 	if err == nil && r != nil {
 		store, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
 		defer cancel()
-		err = t.w.post.send(store, t.queue.Ref, *r)
+		if err = t.w.post.send(store, t.queue.Ref, *r); err == nil {
+			t.w.finished(r)
+		}
 	}
 	if err == nil {
 		err = l.Done(context.WithoutCancel(ctx))
@@ -329,6 +334,17 @@ func (t *task) run(ctx context.Context, l api.RowLease) {
 		t.w.d.Logger.Warn("a row goes back to the queue", "job", t.queue.Ref.Job, "row", l.Row.N, "error", err)
 	}
 	_ = l.Release(0) // else its lease runs out
+}
+
+func (w *Workers) finished(r *mapjob.Result) {
+	if w.d.Finish == nil {
+		return
+	}
+	outcome := "done"
+	if r.Error != nil {
+		outcome = "failed"
+	}
+	w.d.Finish(outcome)
 }
 
 // result of a row; nil: it has one already.

@@ -61,7 +61,7 @@ func New(version string) *Set {
 	m.callTime = f.histograms("lcm_tool_duration_seconds", "Time of one call.", times, "tool")
 	m.modelCalls = f.counters("lcm_llm_requests_total", "HTTP attempts at model providers; code 0 = no answer.", "provider", "model", "code")
 	m.tokens = f.counters("lcm_llm_tokens_total", "Tokens as providers reported.", "direction")
-	m.refusals = f.counters("lcm_grant_refusals_total", "Calls refused for want of a right.", "reason")
+	m.refusals = f.counters("lcm_grant_refusals_total", "Calls of tools refused for want of a right or a budget.", "reason")
 	m.mapRows = f.counters("lcm_map_rows_total", "Rows of map jobs.", "outcome")
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "lcm_build_info", Help: "1; the version is its label.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
@@ -179,7 +179,12 @@ func (m *Set) Context(c *api.ContextOut, took time.Duration) {
 // Called counts one call of a tool.
 func (m *Set) Called(tool string, err error, took time.Duration) {
 	m.callTime.WithLabelValues(tool).Observe(took.Seconds())
-	m.calls.WithLabelValues(tool, outcome(err)).Inc()
+	code := outcome(err)
+	m.calls.WithLabelValues(tool, code).Inc()
+	switch problem.Code(code) {
+	case problem.Unauthorized, problem.Forbidden, problem.Limited:
+		m.refusals.WithLabelValues(code).Inc()
+	}
 }
 
 func outcome(err error) string {
@@ -196,8 +201,5 @@ func (m *Set) Model(provider, model string, code, input, output int) {
 	m.tokens.WithLabelValues("output").Add(float64(max(output, 0)))
 }
 
-// GrantRefused counts a call that was refused for want of a right.
-func (m *Set) GrantRefused(reason string) { m.refusals.WithLabelValues(reason).Inc() }
-
-// MapRow counts a row of a map job.
+// MapRow counts a row of a map job that has its result: done or failed.
 func (m *Set) MapRow(outcome string) { m.mapRows.WithLabelValues(outcome).Inc() }

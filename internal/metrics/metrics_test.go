@@ -40,7 +40,8 @@ func TestCounts(t *testing.T) {
 	m.Context(&api.ContextOut{Tokens: 900, Degraded: true, PrefixChange: "x"}, time.Second)
 	m.Called("grep", errors.New("boom"), time.Second)
 	m.Model("openai", "m", 429, 5, -1)
-	m.GrantRefused("expired")
+	m.Called("show", nil, time.Second)
+	m.Called("expand", problem.New(problem.Forbidden, "no"), time.Second)
 	m.MapRow("done")
 	got := scrape(t, m)
 	for _, want := range []string{
@@ -50,7 +51,7 @@ func TestCounts(t *testing.T) {
 		`lcm_context_duration_seconds_count 1`, `lcm_context_tokens_sum{kind="all"} 900`, `lcm_context_degraded_total 1`, `lcm_prefix_changes_total{reason="degraded"} 1`,
 		`lcm_tool_calls_total{outcome="internal",tool="grep"} 1`, `lcm_tool_duration_seconds_count{tool="grep"} 1`,
 		`lcm_llm_requests_total{code="429",model="m",provider="openai"} 1`, `lcm_llm_tokens_total{direction="input"} 5`, `lcm_llm_tokens_total{direction="output"} 0`,
-		`lcm_grant_refusals_total{reason="expired"} 1`, `lcm_map_rows_total{outcome="done"} 1`, `lcm_build_info{version="1.2.3"} 1`,
+		`lcm_grant_refusals_total{reason="forbidden"} 1`, `lcm_map_rows_total{outcome="done"} 1`, `lcm_build_info{version="1.2.3"} 1`,
 	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("no line %s", want)

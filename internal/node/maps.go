@@ -53,7 +53,7 @@ func (n *Node) openMaps(ctx context.Context) (toolsvc.Maps, error) {
 		return nil, err
 	}
 	n.add("map workers", mapper.NewWorkers(n.cfg.Map.Calls, mapper.WorkerDeps{
-		Events: jobs, Claims: jobs, Finished: keeper.Finished, Model: model, Prices: prices, Now: time.Now, Logger: n.slog,
+		Events: jobs, Claims: jobs, Finished: keeper.Finished, Model: model, Prices: prices, Now: time.Now, Logger: n.slog, Finish: n.metrics.MapRow,
 	}).Run)
 	return keeper, nil
 }
@@ -92,14 +92,17 @@ func (n *Node) modelForRows() (mapper.Model, error) {
 		}
 		return n.models, nil
 	}
-	var err error
-	n.mapModel, err = llm.New(llm.Config{
-		Family: llm.Family(c.Kind), BaseURL: c.BaseURL, Model: c.Model, KeyEnv: c.KeyEnv,
-		RequestsPerSecond: float64(c.RequestsPerMinute) / 60,
-		OutputField:       c.OutputField, ReasoningTokens: c.ReasoningTokens,
-	}, llm.Deps{})
+	client, err := n.client(config.Provider{
+		Kind: c.Kind, BaseURL: c.BaseURL, Model: c.Model, KeyEnv: c.KeyEnv, RequestsPerMinute: c.RequestsPerMinute,
+		OutputField: c.OutputField, ReasoningTokens: c.ReasoningTokens,
+	})
 	if err != nil {
 		return nil, problem.New(problem.Invalid, "the model %s cannot be used: %w", c.Model, err).WithHint("see [map] in lcm.toml, LCM_MAP_*")
+	}
+	if n.models != nil {
+		n.mapModel = n.models.With(client)
+	} else if n.mapModel, err = llm.NewChain([]*llm.Client{client}, n.cfg.Summarizer.TokensPerHour); err != nil {
+		return nil, err
 	}
 	return n.mapModel, nil
 }

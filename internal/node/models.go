@@ -3,13 +3,17 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"lcm/condense"
 	"lcm/extract"
+	"lcm/internal/api"
 	"lcm/internal/config"
 	"lcm/internal/problem"
 	"lcm/llm"
+	"lcm/natsmicro"
 )
 
 // openModels makes the chain of the configured models, for every role that asks
@@ -21,12 +25,7 @@ func (n *Node) openModels() error {
 	}
 	var clients []*llm.Client
 	for _, p := range n.cfg.Summarizer.Providers() {
-		c, err := llm.New(llm.Config{
-			Family: llm.Family(p.Kind), BaseURL: p.BaseURL, Model: p.Model, KeyEnv: p.KeyEnv,
-			Timeout:           time.Duration(p.TimeoutSeconds) * time.Second,
-			RequestsPerSecond: float64(p.RequestsPerMinute) / 60,
-			OutputField:       p.OutputField, ReasoningTokens: p.ReasoningTokens,
-		}, llm.Deps{OnCall: n.modelCalled(p)})
+		c, err := n.client(p)
 		if err != nil && !n.roles.Condenser {
 			n.slog.Warn("no model for questions: they are answered by rule", "model", p.Model, "error", err)
 			return nil
@@ -40,11 +39,72 @@ func (n *Node) openModels() error {
 		return nil
 	}
 	var err error
-	if n.models, err = llm.NewChain(clients, n.cfg.Summarizer.TokensPerHour); err != nil {
-		return err
+	n.models, err = llm.NewChain(clients, n.cfg.Summarizer.TokensPerHour)
+	return err
+}
+
+// client of one provider, counted.
+func (n *Node) client(p config.Provider) (*llm.Client, error) {
+	return llm.New(llm.Config{
+		Family: llm.Family(p.Kind), BaseURL: p.BaseURL, Model: p.Model, KeyEnv: p.KeyEnv,
+		Timeout:           time.Duration(p.TimeoutSeconds) * time.Second,
+		RequestsPerSecond: float64(p.RequestsPerMinute) / 60,
+		OutputField:       p.OutputField, ReasoningTokens: p.ReasoningTokens,
+	}, llm.Deps{OnCall: n.modelCalled(p)})
+}
+
+// chains of models that this process asks.
+func (n *Node) chains() []*llm.Chain {
+	var out []*llm.Chain
+	for _, c := range []*llm.Chain{n.models, n.mapModel} {
+		if c != nil {
+			out = append(out, c)
+		}
 	}
-	n.metrics.WatchModels(n.models.State)
-	return nil
+	return out
+}
+
+func (n *Node) states() []api.ModelState {
+	out := []api.ModelState{}
+	for _, c := range n.chains() {
+		out = append(out, c.State()...)
+	}
+	return out
+}
+
+// serveModels tells operators and other processes about this one's models.
+func (n *Node) serveModels() {
+	if len(n.chains()) == 0 {
+		return
+	}
+	n.metrics.WatchModels(n.states)
+	if n.cfg.NATS == "" && n.cfg.NATSListen == "" {
+		return
+	}
+	n.add("models", func(ctx context.Context) error {
+		sub, err := natsmicro.ServeModels(n.conn, n.modelProcess)
+		if err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return sub.Unsubscribe()
+	})
+}
+
+func (n *Node) modelProcess() api.ModelProcess {
+	host, _ := os.Hostname()
+	return api.ModelProcess{Process: fmt.Sprintf("%s %d", host, os.Getpid()), Models: n.states(), Spending: n.chains()[0].Spending()}
+}
+
+// modelStates are those of every process that asks models.
+func (n *Node) modelStates(ctx context.Context) []api.ModelProcess {
+	if n.cfg.NATS != "" {
+		return natsmicro.GatherModels(ctx, n.conn)
+	}
+	if len(n.chains()) == 0 {
+		return []api.ModelProcess{}
+	}
+	return []api.ModelProcess{n.modelProcess()}
 }
 
 // modelCalled counts attempts; a model that a caller named is "other", so that

@@ -56,7 +56,7 @@ type Node struct {
 	metrics   *metrics.Set
 	reads     reads
 	models    *llm.Chain // nil = everything is done by rule
-	mapModel  *llm.Client
+	mapModel  *llm.Chain // nil = that of the others
 	projector *projector.Service
 	ingest    *ingest.Service
 	condenser *condenser.Service

@@ -59,6 +59,7 @@ func (n *Node) openRoles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.serveModels()
 	if !n.roles.Toolsvc {
 		return nil
 	}
@@ -161,7 +162,7 @@ func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser, m tools
 	n.tools, err = toolsvc.New(cfg, toolsvc.Deps{
 		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: ingest.Parse,
 		Grants: n.openGrants(),
-		Verify: verifier(n.log), Export: exporter(n.log), Maps: m, MapUpload: n.mapUpload, Observer: n.metrics,
+		Verify: verifier(n.log), Export: exporter(n.log), Maps: m, MapUpload: n.mapUpload, State: n.log.State, Models: n.modelStates, Observer: n.metrics,
 		Import: func(ctx context.Context, src io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
 			settings, err := n.cfg.SessionDefaults()
 			if err != nil {

@@ -307,6 +307,9 @@ func (s *Service) Status(ctx context.Context) (*api.StatusReply, error) {
 			return err
 		})
 	})
+	if since := s.Progress().OldestDue; !since.IsZero() {
+		out.OldestDue = &since
+	}
 	out.Indexed = s.indexed.get()
 	out.LogSeq = max(last, out.Applied)
 	out.Lag = out.LogSeq - out.Applied

@@ -228,6 +228,10 @@ func (damagedReads) Doctor(context.Context, api.DoctorRequest) (*api.DoctorReply
 	return &api.DoctorReply{}, nil
 }
 
+func (damagedReads) Status(context.Context) (*api.StatusReply, error) {
+	return nil, problem.New(problem.Damaged, "a page cannot be read")
+}
+
 type noDead struct{ DeadLetters }
 
 func (noDead) Dead(context.Context, *events.Ref, uint64, int) ([]api.DeadLetter, error) {

@@ -127,38 +127,6 @@ func validFilters(in api.GrepIn) error {
 	return nil
 }
 
-// Status reports health and lag.
-func (s *Service) Status(ctx context.Context, in api.StatusIn) (*api.StatusReply, error) {
-	if err := s.await(ctx, &in.Scope); err != nil {
-		return nil, err
-	}
-	return s.d.Reads.Status(ctx)
-}
-
-// Doctor runs the invariant checks. Rows that cannot be read are what it is
-// there for: they do not keep it from starting.
-func (s *Service) Doctor(ctx context.Context, in api.DoctorIn) (*api.DoctorReply, error) {
-	if err := s.await(ctx, &in.Scope); err != nil && !problem.IsCode(err, problem.Damaged) {
-		return nil, err
-	}
-	r, err := s.d.Reads.Doctor(ctx, api.DoctorRequest{Deep: in.Deep, Repair: in.Repair})
-	if err != nil {
-		return nil, err
-	}
-	letters, err := s.d.Dead.Dead(ctx, nil, 0, 1)
-	c := api.Check{Name: "dead letters", OK: err == nil && len(letters) == 0, Detail: "none"}
-	switch {
-	case err != nil:
-		c.Detail = err.Error()
-	case len(letters) > 0:
-		// Refused input is kept and listable: worth a look, no damage.
-		c.OK, c.Detail = true, "there are some: `lcm dead list`"
-	}
-	r.Checks = append(r.Checks, c)
-	r.OK = r.OK && c.OK
-	return r, nil
-}
-
 // Rebuild drops projections and replays the log into new ones.
 func (s *Service) Rebuild(ctx context.Context, in api.RebuildIn) (*api.RebuildReply, error) {
 	if err := s.await(ctx, &in.Scope); err != nil && !problem.IsCode(err, problem.Damaged) {

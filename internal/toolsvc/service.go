@@ -100,6 +100,10 @@ type Deps struct {
 	// Parse turns a request body into writes, in order; a record that is no
 	// turn carries its refusal.
 	Parse func(body []byte, format string) ([]api.Write, error)
+	// State of the log's streams, and of the models that are asked, process by
+	// process; nil = unknown.
+	State  func(context.Context) (*api.LogState, error)
+	Models func(context.Context) []api.ModelProcess
 	// Observer; nil = nobody.
 	Observer Observer
 }
