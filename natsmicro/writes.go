@@ -3,6 +3,7 @@ package natsmicro
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/nats-io/nats.go"
 
@@ -27,6 +28,8 @@ const (
 	subjectAppend    = "lcm.w.append"
 	subjectConfigure = "lcm.w.configure"
 	subjectCondense  = "lcm.c.condense"
+	// subjectCommit and an ingestor's name: between ingestors only.
+	subjectCommit = "lcm.i.commit."
 )
 
 // ServeWrites answers writes; ingestors share them.
@@ -53,6 +56,32 @@ func recounted(w Writes) func(context.Context, api.AppendRequest) (*api.AppendRe
 		}
 		return w.Append(ctx, q)
 	}
+}
+
+// commitSlots bounds the forwarded requests in hand: each waits for a commit
+// that it shares with the others.
+const commitSlots = 4096
+
+// ServeCommits answers the appends that other ingestors forward to the one of
+// this name.
+func ServeCommits(nc *nats.Conn, name string, commit func(context.Context, api.AppendRequest) (*api.AppendReply, error), o Options) (*Server, error) {
+	o.Concurrency = max(o.Concurrency, commitSlots)
+	s, err := newServer(nc, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.orStop(s.add("commit", subjectCommit+name, s.newSlots(), unary(commit), nil))
+}
+
+// Forward sends an append to the ingestor of a name. api.ErrLogUnavailable:
+// there is none.
+func Forward(ctx context.Context, nc *nats.Conn, name string, q api.AppendRequest) (*api.AppendReply, error) {
+	out := new(api.AppendReply)
+	_, err := caller{nc}.call(ctx, subjectCommit+name, q, out)
+	if errors.Is(err, errNobody) {
+		return nil, fmt.Errorf("ingestor %s: %w", name, api.ErrLogUnavailable)
+	}
+	return out, err
 }
 
 // orStop returns the server, or stops what could not be set up.

@@ -38,6 +38,9 @@ type AppendRequest struct {
 	Writes []Write    `json:"writes"`
 	// Settings for a session that does not exist yet; nil = the defaults.
 	Settings *events.Settings `json:"settings,omitempty"`
+	// PreparedFor is the LargeFileChars that prepared turns were prepared for,
+	// 0 = the session's own.
+	PreparedFor int `json:"prepared_for,omitempty"`
 }
 
 // Written is the fate of one write.

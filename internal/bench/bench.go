@@ -77,6 +77,7 @@ var benchmarks = map[string]benchmark{
 	"reimport":    {turns: 100_000, run: reimportBench},
 	"bulk":        {turns: 100_000, run: bulkBench},
 	"append":      {turns: 60_000, run: appendBench},
+	"replicas":    {turns: 60_000, run: replicasBench},
 	"lone":        {turns: 4_000, run: loneBench},
 	"memory":      {turns: 1_000_000, run: memoryBench},
 	"replay":      {turns: 50_000, run: replayBench},

@@ -158,8 +158,9 @@ func (s *Service) compare(ctx context.Context, ref events.Ref, subject string, l
 		WithHint("the session is closed for writing; repair the log from a backup with `lcm doctor --repair`")
 }
 
-// prepare fills in what the job's turns lack, once.
+// prepare fills in what the job's turns lack, once, for its limit.
 func (s *Service) prepare(j *job) {
+	defer func() { j.preparedFor = j.limit }()
 	j.bytes = 0
 	batch := map[string]string{} // calls of this request
 	path := func(id string) string {
@@ -181,6 +182,9 @@ func (s *Service) prepare(j *job) {
 			}
 		}
 		var err error
+		if j.preparedFor != 0 && j.preparedFor != j.limit { // by one who did not know the session
+			w.Turn.Prepared, w.Turn.Made = false, nil
+		}
 		switch {
 		case !w.Turn.Prepared:
 			err = Prepare(w.Turn, j.limit, s.d.Measures, path)

@@ -83,6 +83,12 @@ type Config struct {
 	// Tries of one append before it gives up as unavailable. Default 8: a
 	// session with two writers settles in two or three.
 	Tries int
+	// ForwardTimeout is how long the ingestor that holds the lease may take to
+	// answer for another one; then that one appends by itself. Default 1 s.
+	ForwardTimeout time.Duration
+	// Shun is how long a holder that did not answer is not asked again.
+	// Default 3 s, after which its lease has ended if it is dead.
+	Shun time.Duration
 	// Backoff before the second try after the log was unavailable, doubling.
 	// Default 20 ms.
 	Backoff time.Duration
@@ -103,6 +109,8 @@ func (c Config) withDefaults() Config {
 	c.AppendTimeout = cmp.Or(c.AppendTimeout, 30*time.Second)
 	c.Tries = cmp.Or(c.Tries, 8)
 	c.Backoff = cmp.Or(c.Backoff, 20*time.Millisecond)
+	c.ForwardTimeout = cmp.Or(c.ForwardTimeout, time.Second)
+	c.Shun = cmp.Or(c.Shun, 3*time.Second)
 	return c
 }
 
@@ -125,6 +133,8 @@ func (c Config) Validate() error {
 		{"commit_timeout", int(c.CommitTimeout)},
 		{"append_timeout", int(c.AppendTimeout)},
 		{"backoff", int(c.Backoff)},
+		{"forward_timeout", int(c.ForwardTimeout)},
+		{"shun", int(c.Shun)},
 	} {
 		if f.v < 0 {
 			errs = append(errs, fmt.Errorf("%s cannot be negative", f.name))
@@ -172,6 +182,12 @@ type Committed struct {
 type Deps struct {
 	Log    Log
 	Lookup Lookup
+	// Name of this ingestor among those that contend for the lease to commit.
+	Name string
+	// Forward sends prepared writes to the ingestor of a name, to its
+	// AppendPrepared. api.ErrLogUnavailable: it cannot have got them. nil = this
+	// ingestor always commits.
+	Forward func(ctx context.Context, name string, r api.AppendRequest) (*api.AppendReply, error)
 	// Clock gives ingest times; nil = time.Now.
 	Clock func() time.Time
 	// NewID makes the id of a live turn without one; nil = a ULID.

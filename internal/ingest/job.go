@@ -24,6 +24,8 @@ type job struct {
 	looked *api.LookupReply
 	// headless: it was not asked where the session stands.
 	headless bool
+	// preparedFor is the limit that prepared turns were prepared for, 0 = any.
+	preparedFor int
 	// limit is where results begin to be files, characters.
 	limit int
 	// tried are ids whose commit had an unknown outcome: found in the log

@@ -31,6 +31,7 @@ type Service struct {
 	queue      *queue
 	lanes      *lanes
 	calls      *calls
+	forwarding forwarding
 }
 
 // New checks the configuration and makes a service.
@@ -52,16 +53,16 @@ func New(c Config, d Deps) (*Service, error) {
 // stores it again.
 func (s *Service) Append(ctx context.Context, r api.AppendRequest) (*api.AppendReply, error) {
 	start := s.d.Clock()
-	reply, err := s.append(ctx, r)
+	reply, err := s.append(ctx, r, true)
 	s.d.Answered(r, reply, err, s.d.Clock().Sub(start))
 	return reply, err
 }
 
-func (s *Service) append(ctx context.Context, r api.AppendRequest) (*api.AppendReply, error) {
+func (s *Service) append(ctx context.Context, r api.AppendRequest, mayForward bool) (*api.AppendReply, error) {
 	if err := s.checkRequest(r); err != nil {
 		return nil, err
 	}
-	j := &job{ref: r.Ref, settings: r.Settings, refused: map[int]error{}, writes: slices.Clone(r.Writes)}
+	j := &job{ref: r.Ref, settings: r.Settings, refused: map[int]error{}, writes: slices.Clone(r.Writes), preparedFor: r.PreparedFor}
 	if j.settings == nil {
 		j.settings = &s.c.Defaults
 	}
@@ -70,17 +71,16 @@ func (s *Service) append(ctx context.Context, r api.AppendRequest) (*api.AppendR
 			j.refused[i] = problem.New(problem.Invalid, "%w", err)
 		}
 	}
+	if holder := s.committer(); mayForward && holder != "" {
+		if written, ok := s.forward(ctx, holder, j); ok {
+			return replyOf(written), nil
+		}
+	}
 	written, err := s.attempt(ctx, j)
 	if err != nil {
 		return nil, err
 	}
-	reply := &api.AppendReply{Written: written}
-	for _, w := range written {
-		if w.Token.Seq > reply.Token.Seq {
-			reply.Token = w.Token
-		}
-	}
-	return reply, nil
+	return replyOf(written), nil
 }
 
 // Configure changes settings of a session; fields that Set does not name stay.

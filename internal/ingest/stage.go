@@ -104,11 +104,7 @@ type builder struct {
 
 func (b *builder) write(i int, w api.Write) result {
 	if err := b.j.refused[i]; err != nil {
-		r := result{err: err}
-		if w.Turn != nil {
-			r.id = w.Turn.Turn.ID
-		}
-		return r
+		return refusedWrite(w, err)
 	}
 	switch {
 	case w.Turn != nil:
@@ -118,6 +114,15 @@ func (b *builder) write(i int, w api.Write) result {
 	default:
 		return b.move(w.MoveTo)
 	}
+}
+
+// refusedWrite is the result of a write that failed before it came here.
+func refusedWrite(w api.Write, err error) result {
+	r := result{err: err}
+	if w.Turn != nil {
+		r.id = w.Turn.Turn.ID
+	}
+	return r
 }
 
 // find says where a turn id is, staged, in the lane or in the projection.

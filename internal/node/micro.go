@@ -14,10 +14,13 @@ import (
 // stopWithin bounds how long an endpoint waits for requests in hand.
 const stopWithin = 5 * time.Second
 
+// reachable reports whether other processes can meet this node over NATS.
+func (n *Node) reachable() bool { return n.cfg.NATS != "" || n.cfg.NATSListen != "" }
+
 // endpoint offers a role to other processes while the node runs. A node that
 // nobody can reach over NATS has nobody to offer it to.
 func (n *Node) endpoint(name string, serve func(natsmicro.Options) (*natsmicro.Server, error)) {
-	if n.cfg.NATS == "" && n.cfg.NATSListen == "" {
+	if !n.reachable() {
 		return
 	}
 	n.add(name, func(ctx context.Context) error {
@@ -57,6 +60,14 @@ func (n *Node) serveWrites() {
 	n.endpoint("lcm-ingestor", func(o natsmicro.Options) (*natsmicro.Server, error) {
 		return natsmicro.ServeWrites(n.conn, n.ingest, o)
 	})
+	n.endpoint("lcm-committer", func(o natsmicro.Options) (*natsmicro.Server, error) {
+		return natsmicro.ServeCommits(n.conn, n.name, n.ingest.AppendPrepared, o)
+	})
+}
+
+// forward hands appends to the ingestor that commits.
+func (n *Node) forward(ctx context.Context, name string, q api.AppendRequest) (*api.AppendReply, error) {
+	return natsmicro.Forward(ctx, n.conn, name, q)
 }
 
 func (n *Node) serveCondenser() {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/oklog/ulid/v2"
 	"golang.org/x/sync/errgroup"
 
 	"lcm/boltstore"
@@ -48,6 +49,8 @@ type Node struct {
 	roles   Roles
 	version string
 	slog    *slog.Logger
+	// name of this process among the ingestors.
+	name string
 
 	embedded *natsembed.Server
 	conn     *nats.Conn
@@ -94,7 +97,7 @@ const gcPercent = 300
 // created in an empty data directory only; on an external server `lcm init`
 // or `lcm serve` makes them.
 func Open(ctx context.Context, c config.Config, r Roles, log *slog.Logger, version string) (n *Node, err error) {
-	n = &Node{cfg: c, roles: r, version: version, slog: request.Logger(log), metrics: metrics.New(version)}
+	n = &Node{name: ulid.Make().String(), cfg: c, roles: r, version: version, slog: request.Logger(log), metrics: metrics.New(version)}
 	n.stopped, n.stop = context.WithCancelCause(context.Background())
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

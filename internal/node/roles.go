@@ -117,11 +117,15 @@ func (n *Node) openWrites(r reads) (toolsvc.Writes, error) {
 	n.ingest, err = ingest.New(ingest.Config{Defaults: defaults, Models: n.cfg.Models}, ingest.Deps{
 		Log: n.log, Lookup: r.Lookup, Logger: n.slog, Answered: n.metrics.Appended,
 		Observe: func(c ingest.Committed) { n.metrics.Committed(c.Events, c.Conflicts) },
+		Name:    n.name, Forward: n.forward,
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.add("ingestor", n.ingest.Run)
+	if n.reachable() {
+		n.add("lease", func(ctx context.Context) error { return n.log.Lease(ctx, n.name, n.ingest.SetCommitter) })
+	}
 	n.add("inbox", func(ctx context.Context) error { return n.log.Inbox(ctx, n.ingest.HandleInbox) })
 	n.serveWrites()
 	return n.ingest, nil
