@@ -76,7 +76,7 @@ func replica(run context.Context, s *natsembed.Server, name string, g *errgroup.
 		return nil, err
 	}
 	nothing := events.Position{Epoch: log.Epoch()}
-	svc, err := ingest.New(ingest.Config{Unprojected: 1 << 30}, ingest.Deps{
+	svc, err := ingest.New(ingest.Config{Unprojected: 1 << 30, ForwardTimeout: 20 * time.Second}, ingest.Deps{
 		Log: log, Name: name, Forward: func(ctx context.Context, to string, q api.AppendRequest) (*api.AppendReply, error) {
 			return natsmicro.Forward(ctx, nc, to, q)
 		},
