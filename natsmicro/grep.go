@@ -41,10 +41,14 @@ func (c *ReadsClient) Grep(ctx context.Context, q api.GrepRequest) (*api.GrepRep
 	if len(got) == 0 {
 		return nil, missingError(missing)
 	}
-	if err := firstError(got); err != nil {
+	got, lost, err := answered(got)
+	if err != nil {
 		return nil, err
 	}
-	if len(got) == 1 && len(missing) == 0 {
+	for _, p := range missing {
+		lost = append(lost, notSearched{[]int{p}, "no projector answers for it"})
+	}
+	if len(got) == 1 && len(lost) == 0 {
 		return got[0].reply, nil // its cursor too
 	}
 	if q.Cursor != "" {
@@ -54,7 +58,47 @@ func (c *ReadsClient) Grep(ctx context.Context, q api.GrepRequest) (*api.GrepRep
 	for i, a := range got {
 		lists[i] = hitList{place: place{Part: a.parts[0]}, reply: a.reply}
 	}
-	return mergeHits(q, lists, 0, missing), nil
+	return mergeHits(q, lists, 0, lost), nil
+}
+
+// notSearched names partitions that an answer leaves out, and why.
+type notSearched struct {
+	Parts []int  `json:"p"`
+	Why   string `json:"w"`
+}
+
+func (n notSearched) String() string {
+	word := "partition"
+	if len(n.Parts) > 1 {
+		word = "partitions"
+	}
+	return fmt.Sprintf("%s %s: %s", word, spans(n.Parts), n.Why)
+}
+
+// answered tells answers from projectors in trouble: what the others found is
+// worth having. A request that is wrong is wrong for all, and where nobody
+// answers there is nothing to have.
+func answered(got []from[api.GrepReply]) (ok []from[api.GrepReply], lost []notSearched, err error) {
+	for _, a := range got {
+		switch {
+		case a.err == nil:
+			ok = append(ok, a)
+		case !inTrouble(a.err):
+			return nil, nil, a.err
+		default:
+			lost = append(lost, notSearched{a.parts, a.err.Error()})
+		}
+	}
+	if len(ok) == 0 {
+		err = firstError(got)
+	}
+	return ok, lost, err
+}
+
+func inTrouble(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || slices.ContainsFunc(
+		[]problem.Code{problem.Stale, problem.Damaged, problem.Unavailable, problem.Limited, problem.Internal},
+		func(c problem.Code) bool { return problem.IsCode(err, c) })
 }
 
 // grepOn goes on behind a merged page.
@@ -90,7 +134,13 @@ func (c *ReadsClient) grepOn(ctx context.Context, q api.GrepRequest, wanted []in
 		}
 		lists = append(lists, hitList{place: p, reply: reply})
 	}
-	return mergeHits(q, lists, at.Total, missing), nil
+	lost := at.Lost
+	for _, p := range missing {
+		if !slices.ContainsFunc(lost, func(n notSearched) bool { return slices.Contains(n.Parts, p) }) {
+			lost = append(lost, notSearched{[]int{p}, "no projector answers for it"})
+		}
+	}
+	return mergeHits(q, lists, at.Total, lost), nil
 }
 
 // place is how far a merged search has got in one projector.
@@ -113,7 +163,7 @@ func (l *hitList) hit() *api.Hit { return &l.reply.Hits[l.Skip] }
 // mergeHits takes the best hit until the page is full, or until a list is used
 // up that goes on elsewhere: what follows there may be better than the rest.
 // total is what projectors found that have no more.
-func mergeHits(q api.GrepRequest, lists []hitList, total int, missing []int) *api.GrepReply {
+func mergeHits(q api.GrepRequest, lists []hitList, total int, lost []notSearched) *api.GrepReply {
 	out := &api.GrepReply{Hits: []api.Hit{}, NotSearched: []string{}, Total: total}
 	limit := 0
 	for i := range lists {
@@ -128,8 +178,8 @@ func mergeHits(q api.GrepRequest, lists []hitList, total int, missing []int) *ap
 			}
 		}
 	}
-	for _, p := range missing {
-		out.NotSearched = append(out.NotSearched, fmt.Sprintf("partition %d: no projector answers for it", p))
+	for _, n := range lost {
+		out.NotSearched = append(out.NotSearched, n.String())
 		out.TotalEstimated = true
 	}
 	if q.Limit > 0 {
@@ -151,7 +201,7 @@ func mergeHits(q api.GrepRequest, lists []hitList, total int, missing []int) *ap
 			break
 		}
 	}
-	out.Cursor = formatCursor(lists, total)
+	out.Cursor = formatCursor(lists, total, lost)
 	return out
 }
 
@@ -190,11 +240,13 @@ const cursorPrefix = "m1."
 type cursor struct {
 	Total  int     `json:"t,omitempty"` // found by projectors that have no more
 	Places []place `json:"at"`
+	// Lost are partitions that the first page left out: so do the others.
+	Lost []notSearched `json:"lost,omitempty"`
 }
 
 // formatCursor writes the places of the lists that have more, "" = none has.
-func formatCursor(lists []hitList, total int) string {
-	c := cursor{Total: total}
+func formatCursor(lists []hitList, total int, lost []notSearched) string {
+	c := cursor{Total: total, Lost: lost}
 	for _, l := range lists {
 		p := l.place
 		if l.done() {

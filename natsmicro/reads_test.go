@@ -461,7 +461,7 @@ func TestBadRequests(t *testing.T) {
 }
 
 func FuzzCursor(f *testing.F) {
-	f.Add(formatCursor([]hitList{{place: place{Part: 3, Cursor: "x", Skip: 1}, reply: &api.GrepReply{Hits: make([]api.Hit, 2)}}}, 7))
+	f.Add(formatCursor([]hitList{{place: place{Part: 3, Cursor: "x", Skip: 1}, reply: &api.GrepReply{Hits: make([]api.Hit, 2)}}}, 7, []notSearched{{[]int{1}, "down"}}))
 	f.Fuzz(func(t *testing.T, s string) {
 		places, err := parseCursor(s)
 		if err == nil {
@@ -470,4 +470,48 @@ func FuzzCursor(f *testing.F) {
 			}
 		}
 	})
+}
+
+// troubled answers no search.
+type troubled struct {
+	fake
+	err error
+}
+
+func (t troubled) Grep(context.Context, api.GrepRequest) (*api.GrepReply, error) { return nil, t.err }
+
+// TestProjectorInTrouble: what the others found is answered, every page says
+// who was not asked; a request that is wrong stays an error.
+func TestProjectorInTrouble(t *testing.T) {
+	dial := connect(t)
+	low, high := []int{0, 1, 2, 3}, []int{4, 5, 6, 7}
+	serveReads(t, dial(), low, fake{parts: low})
+	serveReads(t, dial(), high, troubled{fake{parts: high}, problem.New(problem.Unavailable, "the index is away")})
+	r := NewReads(dial(), partitions)
+	q := api.GrepRequest{Tenant: "t", Pattern: "x", Limit: 3}
+	found := map[string]bool{}
+	for {
+		page, err := r.Grep(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.NotSearched) != 1 || !strings.HasPrefix(page.NotSearched[0], "partitions 4-7: the index is away") || !page.TotalEstimated {
+			t.Errorf("not searched: %q, total estimated %v", page.NotSearched, page.TotalEstimated)
+		}
+		for _, h := range page.Hits {
+			found[h.Session] = true
+		}
+		if q.Cursor = page.Cursor; q.Cursor == "" {
+			break
+		}
+	}
+	for i := range sessions {
+		name := sessionName(i)
+		if want := r.partition(events.Ref{Tenant: "t", Session: name}) < 4; found[name] != want {
+			t.Errorf("session %s found: %v", name, found[name])
+		}
+	}
+	if _, err := r.Grep(t.Context(), api.GrepRequest{Tenant: "t", Pattern: "("}); !problem.IsCode(err, problem.Invalid) {
+		t.Errorf("a wrong pattern: %v", err)
+	}
 }
