@@ -166,24 +166,30 @@ func (g *seg) filter(q Query) (*roaring.Bitmap, error) {
 	return found, err
 }
 
-// clause: any of its sequences or pieces, or all of its words.
+// clause is the documents with the terms of a clause.
 func (g *seg) clause(c clause) (*roaring.Bitmap, error) {
-	if c.literals != nil {
+	switch {
+	case c.literals != nil:
 		return anyOf(c.literals, func(l literal) (*roaring.Bitmap, error) { return all(l.chosen(), g.part) })
+	case c.written != nil:
+		return all(c.written.words, g.writtenWord)
 	}
-	out, err := anyOf(c.seqs, func(seq []slot) (*roaring.Bitmap, error) { return all(seq, g.slot) })
-	if err != nil || len(c.all) == 0 {
-		return out, err
+	return all(c.seq, g.slot)
+}
+
+func (g *seg) writtenWord(w writtenWord) (*roaring.Bitmap, error) {
+	if w.run != nil {
+		return all(w.run, g.slot)
 	}
-	words, err := g.allWords(c)
+	whole, err := g.term(fieldText, w.whole.term)
+	if err != nil || len(w.parts) == 0 {
+		return whole, err
+	}
+	parts, err := all(w.parts, func(s stretch) (*roaring.Bitmap, error) { return g.term(fieldText, s.term) })
 	if err != nil {
 		return nil, err
 	}
-	return roaring.Or(out, words), nil
-}
-
-func (g *seg) allWords(c clause) (*roaring.Bitmap, error) {
-	return all(c.all, func(t string) (*roaring.Bitmap, error) { return g.term(fieldText, t) })
+	return roaring.Or(whole, parts), nil
 }
 
 func (g *seg) slot(s slot) (*roaring.Bitmap, error) {

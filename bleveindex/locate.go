@@ -1,6 +1,7 @@
 package bleveindex
 
 import (
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -71,15 +72,15 @@ func (p plan) locate(text string) [][2]int {
 // anchor is a string that every match holds, and how many words stand on
 // either side of it at most.
 func (c clause) anchor() (part string, words int) {
-	if c.literal != "" {
-		return c.literal, 0
+	if c.written != nil {
+		return c.written.folded, 0
 	}
-	for _, s := range c.seqs[0] {
+	for _, s := range c.seq {
 		if len(s.terms[0]) > len(part) {
 			part = s.terms[0]
 		}
 	}
-	return cut(part, anchorBytes), len(c.seqs[0]) - 1
+	return cut(part, anchorBytes), len(c.seq) - 1
 }
 
 // anchorBytes: the end of a longer term may not stand in the text, where the
@@ -106,12 +107,12 @@ func (c clause) locate(f foldedText) (spans [][2]int) {
 }
 
 func (c clause) locateIn(a analysed, f foldedText) [][2]int {
-	if c.literal != "" {
-		return locateLiteral(a, f, c.literal)
+	if c.written != nil {
+		return c.written.locate(a, f)
 	}
 	var spans [][2]int
 	for pos := 1; pos < len(a.first) && len(spans) < maxSpans; pos++ {
-		if s, ok := a.match(c.seqs[0], pos); ok {
+		if s, ok := a.match(c.seq, pos); ok {
 			spans = append(spans, s)
 		}
 	}
@@ -152,29 +153,31 @@ func (s slot) find(tokens []token) (token, bool) {
 	return token{}, false
 }
 
-// locateLiteral finds the folded literal between token boundaries.
-func locateLiteral(a analysed, f foldedText, literal string) [][2]int {
-	starts, ends := map[int]bool{}, map[int]bool{}
+// locate finds the string where its words are words of the text.
+func (w *written) locate(a analysed, f foldedText) [][2]int {
+	tokens := map[[2]int]bool{}
 	for _, t := range a.tokens {
-		starts[t.start], ends[t.end] = true, true
+		tokens[[2]int{t.start, t.end}] = true
 	}
-	lastRun := endsInRun(literal)
 	var spans [][2]int
 	for i := 0; len(spans) < maxSpans; {
-		j := strings.Index(f.folded[i:], literal)
+		j := strings.Index(f.folded[i:], w.folded)
 		if j < 0 {
 			break
 		}
-		from, to := f.at(i+j), f.at(i+j+len(literal))
-		if starts[from] && (ends[to] || lastRun) {
-			spans = append(spans, [2]int{from, to})
+		at := i + j
+		stands := func(s stretch) bool { return tokens[[2]int{f.at(at + s.from), f.at(at + s.to)}] }
+		if !slices.ContainsFunc(w.words, func(word writtenWord) bool { return !word.stands(stands) }) {
+			spans = append(spans, [2]int{f.at(at), f.at(at + len(w.folded))})
 		}
-		i += j + 1
+		i = at + 1
 	}
 	return spans
 }
 
-func endsInRun(s string) bool {
-	r, _ := utf8.DecodeLastRuneInString(s)
-	return classOf(r) == runRune
+func (w writtenWord) stands(is func(stretch) bool) bool {
+	if w.run != nil || is(w.whole) {
+		return true
+	}
+	return len(w.parts) > 0 && !slices.ContainsFunc(w.parts, func(p stretch) bool { return !is(p) })
 }

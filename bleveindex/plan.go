@@ -20,17 +20,34 @@ type slot struct {
 	prefix bool // the term only begins the token (a lone character of a run)
 }
 
-// clause is one condition on a text.
+// clause is one condition on a text: one of these is set.
 type clause struct {
-	seqs [][]slot // any of these stands in the text, at consecutive positions
-	// all: or else, all of these terms, anywhere. Only with a literal.
-	all []string
-	// literal, folded, must stand in the text between token boundaries; it
-	// then decides alone, and the index only narrows down. "" = the sequences
-	// are exact.
-	literal string
+	seq     []slot   // stands in the text at consecutive positions
+	written *written // stands in the text as it is written
 	// literals: one of these texts; see literal.go.
 	literals []literal
+}
+
+// written is a string of several words, or of a word with parts, that must
+// stand in the text as it is, without regard to case. Its first word may be the
+// end of a longer identifier, its last one the beginning of one: a.UserById in
+// data.UserByIdOrName. The index knows its words only.
+type written struct {
+	folded string
+	words  []writtenWord
+}
+
+// writtenWord is a word of it, or a run: whole in the text, or its parts are.
+type writtenWord struct {
+	whole stretch
+	parts []stretch
+	run   []slot // pairs of characters; then the others are empty
+}
+
+// stretch is a term and its place in the folded string.
+type stretch struct {
+	term     string
+	from, to int
 }
 
 // plan is a parsed query: every clause must hold.
@@ -38,7 +55,7 @@ type plan []clause
 
 // loose: the index may find texts that do not match.
 func (p plan) loose() bool {
-	return slices.ContainsFunc(p, func(c clause) bool { return c.literal != "" || c.literals != nil })
+	return slices.ContainsFunc(p, func(c clause) bool { return c.written != nil || c.literals != nil })
 }
 
 // parse reads a query's text. There is no syntax in it: quotes, operators and
@@ -64,7 +81,7 @@ func parse(text string, phrase bool) (plan, error) {
 		switch {
 		case len(units) == 0:
 		case len(units) == 1 && !units[0].run:
-			p = append(p, wordClause(units[0]))
+			p = append(p, wordClause(chunk, units[0]))
 		default:
 			p = append(p, chunkClause(chunk, units, phrase))
 		}
@@ -83,57 +100,64 @@ func one(term string) slot { return slot{terms: []string{term}} }
 
 // wordClause: the word as it is, or, where it has parts, the end of a longer
 // identifier: UserById in getUserById.
-func wordClause(u unit) clause {
+func wordClause(chunk string, u unit) clause {
 	if s := u.symbol(); s != "" {
-		return clause{seqs: [][]slot{{one(s)}}}
+		return clause{seq: []slot{one(s)}}
 	}
-	c := clause{seqs: [][]slot{{one(u.term)}}}
 	if len(u.parts) > 1 {
-		var parts []slot
-		for _, p := range u.parts {
-			parts = append(parts, one(p.term))
-		}
-		c.seqs = append(c.seqs, parts)
-		c.literal = u.term
+		return clause{written: newWritten(chunk, []unit{u})}
 	}
-	return c
+	return clause{seq: []slot{one(u.term)}}
 }
 
-// chunkClause: the units one behind the other.
+// chunkClause: the units one behind the other. In a phrase, and in a run,
+// positions say it all.
 func chunkClause(chunk string, units []unit, phrase bool) clause {
+	if !phrase && len(units) > 1 {
+		return clause{written: newWritten(chunk, units)}
+	}
 	var seq []slot
-	var all []string
 	for i, u := range units {
 		last := i == len(units)-1
 		if u.run {
 			seq = append(seq, runSlots(u, last)...)
 			continue
 		}
-		// The first part stands wherever the word does. Both as alternatives
-		// would be two ways through each word of Bleve's phrase search, which
-		// walks all of them: 2ⁿ.
-		term, first := u.term, u.term
+		// The first part stands wherever the word does.
+		first := u.term
 		if s := u.symbol(); s != "" {
-			term, first = s, s
+			first = s
 		} else if len(u.parts) > 0 {
 			first = u.parts[0].term
 		}
-		all = append(all, term)
 		seq = append(seq, one(first))
 		for _, p := range u.parts[min(1, len(u.parts)):] {
 			seq = append(seq, one(p.term))
 		}
 	}
-	c := clause{seqs: [][]slot{seq}}
-	if phrase || len(units) == 1 {
-		return c // the positions say it all
+	return clause{seq: seq}
+}
+
+func newWritten(chunk string, units []unit) *written {
+	first, last := units[0], units[len(units)-1]
+	w := &written{folded: foldString(chunk[first.start : last.end+len(last.suffix)])}
+	place := func(at int) int { return len(foldString(chunk[first.start:at])) }
+	for _, u := range units {
+		var word writtenWord
+		switch s := u.symbol(); {
+		case u.run:
+			word.run = runSlots(u, true)
+		case s != "":
+			word.whole = stretch{s, place(u.start), place(u.end + len(u.suffix))}
+		default:
+			word.whole = stretch{u.term, place(u.start), place(u.end)}
+			for _, p := range u.parts {
+				word.parts = append(word.parts, stretch{p.term, place(p.start), place(p.end)})
+			}
+		}
+		w.words = append(w.words, word)
 	}
-	end := units[len(units)-1]
-	c.literal = foldString(chunk[units[0].start : end.end+len(end.suffix)])
-	if len(all) == len(units) {
-		c.all = all
-	}
-	return c
+	return w
 }
 
 // runSlots: pairs of characters. The last character of a run stands alone in

@@ -7,11 +7,8 @@ import (
 	segment "github.com/blevesearch/scorch_segment_api/v2"
 )
 
-// positioned reports whether the places of the words decide: where a sequence
-// is all a clause asks for.
-func (c clause) positioned() bool {
-	return c.literals == nil && slices.ContainsFunc(c.seqs, func(seq []slot) bool { return len(seq) > 1 })
-}
+// positioned reports whether the places of the words decide.
+func (c clause) positioned() bool { return len(c.seq) > 1 }
 
 func (p plan) positioned() bool { return slices.ContainsFunc(p, clause.positioned) }
 
@@ -31,36 +28,21 @@ func (g *seg) standing(p plan, docs []uint32) ([]uint32, error) {
 }
 
 func (g *seg) clauseStanding(c clause, docs []uint32) ([]uint32, error) {
-	pass := make([]bool, len(docs))
-	if len(c.all) > 0 {
-		words, err := g.allWords(c)
-		if err != nil {
-			return nil, err
-		}
-		for i, d := range docs {
-			pass[i] = words.Contains(d)
-		}
-	}
-	for _, seq := range c.seqs {
-		w, err := g.newSequence(seq, docs)
-		if err != nil {
-			return nil, err
-		}
-		for i, d := range docs {
-			if !pass[i] {
-				if pass[i], err = w.stands(uint64(d)); err != nil {
-					return nil, err
-				}
-			}
-			if i%256 == 255 && g.ctx.Err() != nil {
-				return nil, g.ctx.Err()
-			}
-		}
+	w, err := g.newSequence(c.seq, docs)
+	if err != nil {
+		return nil, err
 	}
 	var out []uint32
 	for i, d := range docs {
-		if pass[i] {
+		ok, err := w.stands(uint64(d))
+		if err != nil {
+			return nil, err
+		}
+		if ok {
 			out = append(out, d)
+		}
+		if i%256 == 255 && g.ctx.Err() != nil {
+			return nil, g.ctx.Err()
 		}
 	}
 	return out, nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,15 @@ type shelf struct {
 	docs []kept
 }
 
-const seed = 20261130
+// LCM_SEARCH_SEED and LCM_SEARCH_QUERIES make other and longer runs.
+var seed, queriesPerMode = fromEnv("LCM_SEARCH_SEED", 20261130), fromEnv("LCM_SEARCH_QUERIES", 1_000)
+
+func fromEnv(name string, d int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return d
+}
 
 // realTexts are stretches of the shared transcripts, read only.
 func realTexts(t testing.TB, n int) []string {
@@ -60,16 +69,17 @@ func realTexts(t testing.TB, n int) []string {
 	return out
 }
 
-var pieces = strings.Fields(`the parser reads getUserById from user_repo.go:42 with ERR-4242 and C++ or C# x:y a/b/c.txt
+var pieces = strings.Fields(strings.NewReplacer(`\u0301`, "\u0301", `\u0308`, "\u0308", `\u200d`, "\u200d", `\u200b`, "\u200b", `\ufeff`, "\ufeff").Replace(`the parser reads getUserById from user_repo.go:42 with ERR-4242 and C++ or C# x:y a/b/c.txt
 HTTPServer parseJSONBody MAX_DAG_FANOUT=8 jane.doe@example.com 192.168.10.24 01J9ZK4TQ8X2V5M7N3R6B1C0DE 3fa94c1e7b2d8f605a9c
 東京都に住んでいます 我们使用Python编程语言 𠮷野家 한국어 ภาษาไทย café naïve STRASSE Straße don't it's ＦＵＬＬ ｗｉｄｔｈ v1.2.3-rc.1
-snake_case_name kebab-case-name __init__ "quoted" (paren) [x] {y} foo->bar a&&b $HOME ~/.config #12 100% ſtone K µm Σίσυφος`)
+snake_case_name kebab-case-name __init__ "quoted" (paren) [x] {y} foo->bar a&&b $HOME ~/.config #12 100% ſtone K µm Σίσυφος
+e\u0301te\u0301 \u0301 u\u0308ber 👩\u200d👩\u200d👧 İstanbul ıI ẞ ß Ⱥ ǅ 京 都京 東東東 語Go語 a京b 一二三四五六 ﬁne \u200bzero \ufeffbom`))
 
 func madeText(rng *rand.Rand) string {
 	var b strings.Builder
 	for range 5 + rng.IntN(60) {
 		b.WriteString(pieces[rng.IntN(len(pieces))])
-		b.WriteString([]string{" ", " ", " ", "\n", ", ", "", "\t"}[rng.IntN(7)])
+		b.WriteString([]string{" ", " ", " ", "\n", ", ", "", "\t", "\r\n", "\u00a0", "\u3000"}[rng.IntN(10)])
 	}
 	if rng.IntN(40) == 0 { // a blob, longer than any token
 		b.WriteString(strings.Repeat("aGVsbG8gd29ybGQ", 12) + "needleInBlob" + strings.Repeat("xyz", 30))
@@ -79,7 +89,7 @@ func madeText(rng *rand.Rand) string {
 
 // fill makes a log of several sessions with summaries and abandoned branches.
 func fill(t testing.TB, log *fakeLog, turns int) *shelf {
-	s := &shelf{rng: rand.New(rand.NewPCG(seed, 1))}
+	s := &shelf{rng: rand.New(rand.NewPCG(uint64(seed), 1))}
 	texts := realTexts(t, turns/2)
 	var refs []events.Ref
 	for i := range 9 {
@@ -188,7 +198,19 @@ func (s *shelf) words(most int) string {
 
 func (s *shelf) regex() string {
 	q := regexp.QuoteMeta
-	switch s.rng.IntN(9) {
+	switch s.rng.IntN(15) {
+	case 8:
+		return `^` + q(s.stretch(9))
+	case 9:
+		return q(s.stretch(9)) + `$`
+	case 10:
+		return `(?s)` + q(s.stretch(4)) + `.*?` + q(s.stretch(4))
+	case 11:
+		return `(?:` + q(s.stretch(5)) + `|(?i:` + q(s.stretch(5)) + `)|` + q(s.words(1)) + `)(` + q(s.stretch(3)) + `)?`
+	case 12:
+		return `(?i)` + q(s.words(2)) + `|\b` + q(s.stretch(6))
+	case 13:
+		return `(` + q(s.stretch(3)) + `){1,2}[^` + q(s.stretch(1)) + `]` + q(s.stretch(4))
 	case 0:
 		return q(s.stretch(12))
 	case 1:
@@ -212,7 +234,7 @@ func (s *shelf) regex() string {
 // TestEqualsBruteForce: on seeded random queries of every mode, filters
 // included, a search finds what a scan over all texts finds, in its order.
 func TestEqualsBruteForce(t *testing.T) {
-	queries := 1_000
+	queries := queriesPerMode
 	if testing.Short() {
 		queries = 100
 	}
@@ -220,24 +242,35 @@ func TestEqualsBruteForce(t *testing.T) {
 	s := fill(t, log, 600)
 	f := setup(t, log).start()
 	f.awaitIndex()
-	scan := func(phrase bool) func(string) (func(string) bool, error) {
-		return func(pattern string) (func(string) bool, error) {
-			locate, err := bleveindex.Locator(pattern, phrase)
+	scan := func(phrase bool) func(api.GrepRequest) (func(string) bool, error) {
+		return func(r api.GrepRequest) (func(string) bool, error) {
+			locate, err := bleveindex.Locator(r.Pattern, phrase)
 			return func(text string) bool { return locate(text) != nil }, err
 		}
 	}
 	for _, m := range []struct {
 		mode  string
 		make  func() string
-		match func(string) (func(string) bool, error)
+		match func(api.GrepRequest) (func(string) bool, error)
 	}{
 		{"words", func() string { return s.words(1) + " " + s.words(1) }, scan(false)},
 		{"phrase", func() string { return s.words(4) }, scan(true)},
-		{"substring", func() string { return s.stretch(25) }, func(p string) (func(string) bool, error) {
-			return func(text string) bool { return strings.Contains(text, p) }, nil
+		{"substring", func() string { return s.stretch(25) }, func(r api.GrepRequest) (func(string) bool, error) {
+			if r.IgnoreCase {
+				re, err := regexp.Compile(`(?i)` + regexp.QuoteMeta(r.Pattern))
+				return func(text string) bool { return re.MatchString(text) }, err
+			}
+			return func(text string) bool { return strings.Contains(text, r.Pattern) }, nil
 		}},
-		{"regex", s.regex, func(p string) (func(string) bool, error) {
-			re, err := regexp.Compile(p)
+		{"regex", s.regex, func(r api.GrepRequest) (func(string) bool, error) {
+			flags := ""
+			if r.IgnoreCase {
+				flags = "i"
+			}
+			if r.Multiline {
+				flags += "m"
+			}
+			re, err := regexp.Compile("(?" + flags + ":" + r.Pattern + ")")
 			return func(text string) bool { return re.MatchString(text) }, err
 		}},
 	} {
@@ -246,7 +279,9 @@ func TestEqualsBruteForce(t *testing.T) {
 			for n := range queries {
 				r := api.GrepRequest{Pattern: m.make(), Mode: m.mode, Limit: 200}
 				pass := s.filtered(&r)
-				match, err := m.match(r.Pattern)
+				r.IgnoreCase = (m.mode == "regex" || m.mode == "substring") && s.rng.IntN(4) == 0
+				r.Multiline = m.mode == "regex" && s.rng.IntN(4) == 0
+				match, err := m.match(r)
 				if err != nil {
 					continue // tested elsewhere: an error, never zero hits
 				}

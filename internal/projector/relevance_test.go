@@ -15,7 +15,7 @@ import (
 // TestRelevanceEqualsTheReference: through rows and index a question gets the
 // turns, and the order, that the rules give over the conversation in memory.
 func TestRelevanceEqualsTheReference(t *testing.T) {
-	rng := rand.New(rand.NewPCG(seed, 2))
+	rng := rand.New(rand.NewPCG(uint64(seed), 2))
 	log := newLog("E1")
 	words := strings.Fields(`parser token error cache retry budget server deploy index schema branch commit review
 deadline sprint schedule ledger account export import always prefer tests coverage latency queue worker`)
