@@ -227,6 +227,55 @@ func TestPass(t *testing.T) {
 
 // The provider is down: above B a session still converges, and is repaired
 // later from the leaves up.
+// What a pass would free, and what has aged, must be worth it.
+func TestTooSmallAPassWaits(t *testing.T) {
+	plan := func(minCut float64, trigger int) Actions {
+		s := small()
+		s.Window, s.FreshTailCount, s.MinCut, s.LeafTriggerTokens = 16_000, 4, minCut, trigger
+		w := newWorld(t, s)
+		w.say(events.RoleSystem, words(6_300))
+		w.say(events.RoleUser, words(400)) // a whole chunk: the next turn does not fit it
+		for _, n := range []int{1_400, 500, 500, 400} {
+			w.say(events.RoleUser, words(n))
+		}
+		return Plan(w.view())
+	}
+	if a := plan(0, 0); len(a.Leaves) != 1 || a.Regime != events.RegimeAsync {
+		t.Fatalf("nothing is planned where nothing is asked of it: %+v", a)
+	}
+	if a := plan(0.10, 0); a.Due() || a.Stop != StopTooSmall {
+		t.Errorf("a pass that frees less than min_cut: %+v", a)
+	}
+	if a := plan(0, 2_000); a.Due() || a.Stop != StopTooSmall {
+		t.Errorf("less has aged than leaf_trigger_tokens: %+v", a)
+	}
+}
+
+// The chunk before the fresh tail that may still grow waits, however much is
+// wanted, unless a reader waits.
+func TestUnfinishedChunkStaysRaw(t *testing.T) {
+	s := small()
+	s.Window, s.FreshTailCount = 16_000, 4
+	w := newWorld(t, s)
+	w.say(events.RoleSystem, words(4_000)) // pinned: the target is out of reach
+	for range 9 {
+		w.say(events.RoleUser, words(500))
+	}
+	for range 4 {
+		w.say(events.RoleUser, words(50))
+	}
+	for range 4 {
+		w.say(events.RoleUser, words(400))
+	}
+	a := Plan(w.view())
+	if a.Regime != events.RegimeAsync || len(a.Leaves) == 0 {
+		t.Fatalf("%+v", a)
+	}
+	if last := a.Leaves[len(a.Leaves)-1]; last.Last > 10 {
+		t.Errorf("a leaf over e%d..e%d: e11 to e14 are the beginning of a chunk", last.First, last.Last)
+	}
+}
+
 func TestOutageAndRepair(t *testing.T) {
 	s := small()
 	w := newWorld(t, s)

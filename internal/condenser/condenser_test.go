@@ -330,35 +330,17 @@ func TestOutage(t *testing.T) {
 			t.Errorf("%d more repairs, %v", out.Nodes, err)
 		}
 	})
-	t.Run("hidden under condensed nodes, repaired by another process", func(t *testing.T) {
-		w := newWorld(t)
-		for range 12 {
-			w.talk(90, 220)
-			if _, err := w.service(model(down)).Condense(t.Context(), w.ref, w.token()); err != nil {
-				t.Fatal(err)
+	for name, outage := range map[string]model{
+		"hidden under condensed nodes, repaired by another process": down,
+		"hidden under nodes that a model made of them": func(ctx context.Context, r condense.Request) (condense.Response, error) {
+			if r.Depth > 0 {
+				return good(ctx, r)
 			}
-		}
-		hidden := 0
-		for _, d := range w.check().Frontier {
-			hidden = max(hidden, d.Truncated)
-		}
-		if hidden < 2 {
-			t.Fatal("nothing truncated is hidden: the test tests nothing")
-		}
-		nodes := w.fold.Head().Nodes
-		if out, err := w.service(model(down)).Condense(t.Context(), w.ref, w.token()); err != nil || w.fold.Head().Nodes != nodes {
-			t.Errorf("a session at rest, the provider still down: %+v, %v", out, err)
-		}
-		if _, err := w.service(model(good)).Condense(t.Context(), w.ref, w.token()); err != nil {
-			t.Fatal(err)
-		}
-		v := w.check()
-		for _, d := range v.Frontier {
-			if by := v.Replaced[d.N]; by.Truncated != 0 || by.Primary.Level != 1 {
-				t.Errorf("#%d of depth %d: %d of %d nodes are still truncated", d.N, d.Depth, by.Truncated, d.Below+1)
-			}
-		}
-	})
+			return down(ctx, r)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { repairsHidden(t, outage) })
+	}
 	t.Run("a hopeless repair is paid for once", func(t *testing.T) {
 		w := newWorld(t)
 		w.talk(90, 220)
@@ -557,4 +539,61 @@ func TestConfig(t *testing.T) {
 	if _, err := New(Config{}, Deps{}); err == nil {
 		t.Error("no dependencies were accepted")
 	}
+}
+
+// repairsHidden: what an outage left under condensed nodes is redone by a process
+// that knows nothing of it, and what was made of it too.
+func repairsHidden(t *testing.T, outage model) {
+	w := newWorld(t)
+	for range 12 {
+		w.talk(90, 220)
+		if _, err := w.service(outage).Condense(t.Context(), w.ref, w.token()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hidden := 0
+	for _, d := range w.check().Frontier {
+		hidden = max(hidden, d.Truncated)
+	}
+	if hidden < 2 {
+		t.Fatal("nothing truncated is hidden: the test tests nothing")
+	}
+	nodes := w.fold.Head().Nodes
+	if out, err := w.service(outage).Condense(t.Context(), w.ref, w.token()); err != nil || w.fold.Head().Nodes != nodes {
+		t.Errorf("a session at rest, the provider still down: %+v, %v", out, err)
+	}
+	if _, err := w.service(model(good)).Condense(t.Context(), w.ref, w.token()); err != nil {
+		t.Fatal(err)
+	}
+	v := w.check()
+	for _, d := range v.Frontier {
+		if by := v.Replaced[d.N]; by.Truncated != 0 || by.Primary.Level != 1 {
+			t.Errorf("#%d of depth %d: %d of %d nodes are still truncated", d.N, d.Depth, by.Truncated, d.Below+1)
+		}
+	}
+}
+
+// One of several leaves fails: those in hand are finished and committed.
+func TestAFailureKeepsWhatIsInHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.talk(56, 220)
+		var calls atomic.Int32
+		s := w.service(model(func(ctx context.Context, r condense.Request) (condense.Response, error) {
+			if calls.Add(1) == 1 {
+				time.Sleep(time.Second)
+				return down(ctx, r)
+			}
+			select {
+			case <-time.After(2 * time.Second):
+				return good(ctx, r)
+			case <-ctx.Done():
+				return condense.Response{}, ctx.Err()
+			}
+		}))
+		out, err := s.Condense(t.Context(), w.ref, w.token())
+		if begun := int(calls.Load()); !errors.Is(err, condense.ErrUnavailable) || out.Nodes != begun-1 || begun < 4 {
+			t.Errorf("%d nodes committed of %d begun: %v", out.Nodes, begun, err)
+		}
+	})
 }
