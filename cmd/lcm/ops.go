@@ -304,8 +304,9 @@ engine's figure of the same run: ratios transfer between machines, times do not.
 		ValidArgs: bench.Names(),
 	}
 	turns := cmd.Flags().Int("turns", 0, "turns to measure with (default: the benchmark's own)")
+	duration := cmd.Flags().Duration("duration", 0, "how long `agents` work, as in 10s (default 5m)")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		res, err := bench.Run(a.ctx, args[0], bench.Options{Turns: *turns, Log: a.logger(slog.LevelWarn), Progress: func(text string) {
+		res, err := bench.Run(a.ctx, args[0], bench.Options{Turns: *turns, Duration: *duration, Log: a.logger(slog.LevelWarn), Progress: func(text string) {
 			if !a.json {
 				fmt.Fprintln(a.err, text)
 			}

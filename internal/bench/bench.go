@@ -21,7 +21,8 @@ import (
 
 // Options of a run.
 type Options struct {
-	Turns    int // 0 = the benchmark's own
+	Turns    int           // 0 = the benchmark's own
+	Duration time.Duration // of those that run for a time, 0 = the benchmark's own
 	Log      *slog.Logger
 	Progress func(text string)
 }
@@ -47,7 +48,11 @@ type Result struct {
 func (r Result) Text() string {
 	var b strings.Builder
 	line := func(f Figure) { fmt.Fprintf(&b, "  %-52s %14s %s\n", f.Name, number(f.Value), f.Unit) }
-	fmt.Fprintf(&b, "%s, %d turns\n", r.Bench, r.Turns)
+	b.WriteString(r.Bench)
+	if r.Turns > 0 {
+		fmt.Fprintf(&b, ", %d turns", r.Turns)
+	}
+	b.WriteByte('\n')
 	line(r.Ours)
 	line(r.Raw)
 	fmt.Fprintf(&b, "  %-52s %14.3f\n", "ratio", r.Ratio)
@@ -72,6 +77,7 @@ type benchmark struct {
 }
 
 var benchmarks = map[string]benchmark{
+	"agents":      {run: agentsBench},
 	"ingest":      {turns: 50_000, run: ingestBench},
 	"ingest-live": {turns: 50_000, run: ingestLiveBench},
 	"reimport":    {turns: 100_000, run: reimportBench},
