@@ -249,6 +249,9 @@ func driveTools(t *testing.T, b toolbox, mark string) {
 	if l := mustCall[api.SessionsReply](b, "lcm_sessions", map[string]any{}); len(l.Sessions) == 0 {
 		t.Error("no sessions")
 	}
+	if _, p := b.call("lcm_describe", map[string]any{"id": "nothing"}); p == nil || !strings.HasPrefix(p.Hint, "lcm_sessions") {
+		t.Errorf("a session that is not there: %+v", p)
+	}
 	walkExpand(t, b)
 	walkContext(t, b)
 	turns := []any{map[string]any{"id": "note-" + mark, "role": "user", "content": "kept by " + mark}}

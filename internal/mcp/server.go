@@ -13,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -134,7 +135,7 @@ func (s *Server) run(ctx context.Context, t toolsvc.AgentTool, req *sdk.CallTool
 	out, err := s.answer(ctx, t, req.Params.Arguments)
 	stop()
 	if err != nil {
-		return refused(s.c.Logger, t, err)
+		return s.refused(t, err)
 	}
 	return &sdk.CallToolResult{
 		Content: []sdk.Content{&sdk.TextContent{Text: string(out)}}, StructuredContent: out,
@@ -177,10 +178,15 @@ func (s *Server) here(t toolsvc.AgentTool, in json.RawMessage) (json.RawMessage,
 }
 
 // refused is a failure as the answer of a tool.
-func refused(log *slog.Logger, t toolsvc.AgentTool, err error) *sdk.CallToolResult {
+func (s *Server) refused(t toolsvc.AgentTool, err error) *sdk.CallToolResult {
 	p := problem.From(err)
+	hint := p.Hint
+	for _, other := range s.tools { // a model has no command line
+		hint = strings.ReplaceAll(hint, "`lcm "+other.Name+"`", other.AgentName)
+	}
+	p = p.WithHint("%s", hint)
 	if p.Code == problem.Internal {
-		log.Error("tool failed", "tool", t.Name, "error", err)
+		s.c.Logger.Error("tool failed", "tool", t.Name, "error", err)
 		p = problem.New(problem.Internal, "%s failed inside", t.AgentName)
 	}
 	text, merr := json.Marshal(p)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"lcm/events"
 	"lcm/internal/api"
@@ -35,6 +36,8 @@ const (
 	// how many bytes.
 	forwardPage      = 500
 	forwardPageBytes = 4 << 20
+	// forwardWithin bounds reading and appending: an agent waits for it.
+	forwardWithin = 10 * time.Second
 	// overheadStep: tools and instructions may grow this much, tokens, before
 	// the session's overhead follows. Each change is an event and moves B.
 	overheadStep = 500
@@ -138,17 +141,16 @@ func (s *Service) forwarded(ctx context.Context, in api.ContextIn, body []byte) 
 	if err != nil {
 		return nil, problem.New(problem.Invalid, "the request cannot be read: %w", err)
 	}
-	h, err := s.readHistory(ctx, &in.Scope, req, body)
+	h, token, appended, err := s.remember(ctx, in, req, body)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.fitSettings(ctx, h, req, in.Window); err != nil {
-		return nil, err
+	wait := s.c.BlockingDeadline
+	if in.WaitSeconds > 0 {
+		wait = time.Duration(in.WaitSeconds) * time.Second
 	}
-	token, appended, err := s.appendHistory(ctx, h)
-	if err != nil {
-		return nil, err
-	}
+	ctx, cancel := context.WithTimeout(ctx, min(forwardWithin, s.c.ReadDeadline)+wait)
+	defer cancel()
 	in.Window, in.Token = 0, token.String() // the session has that window now
 	c, err := s.Assemble(ctx, in)
 	if err != nil {
@@ -164,6 +166,20 @@ func (s *Service) forwarded(ctx context.Context, in api.ContextIn, body []byte) 
 	}
 	f.body, f.touched = req.With(messages), true
 	return f, nil
+}
+
+// remember makes the session what the request says was said.
+func (s *Service) remember(ctx context.Context, in api.ContextIn, req *transcript.Request, body []byte) (h *history, token events.Position, appended int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, min(forwardWithin, s.c.ReadDeadline))
+	defer cancel()
+	if h, err = s.readHistory(ctx, &in.Scope, req, body); err != nil {
+		return nil, token, 0, err
+	}
+	if err = s.fitSettings(ctx, h, req, in.Window); err != nil {
+		return nil, token, 0, err
+	}
+	token, appended, err = s.appendHistory(ctx, h)
+	return h, token, appended, err
 }
 
 // history is what a request says was said, beside what the session has of it.

@@ -392,3 +392,29 @@ func TestSessionNamesThatLookLikeIDs(t *testing.T) {
 		}
 	}
 }
+
+// stuckReads never catch up.
+type stuckReads struct{ Reads }
+
+func (stuckReads) Lookup(ctx context.Context, _ api.LookupRequest) (*api.LookupReply, error) {
+	<-ctx.Done()
+	return nil, problem.New(problem.Stale, "the projection stands still")
+}
+
+// An agent whose memory stands still goes on with what it has.
+func TestForwardDoesNotWaitForEver(t *testing.T) {
+	c := DefaultConfig()
+	c.ReadDeadline = 10 * time.Millisecond
+	s, err := New(c, Deps{Reads: stuckReads{}, Log: fakeLog{}, Writes: fakeWrites{}, Parse: func([]byte, string) ([]api.Write, error) {
+		return []api.Write{{Turn: &api.Turn{Turn: events.TurnAppended{Role: events.RoleUser, Text: "q"}, Line: 1}}}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := `{"model":"m","messages":[{"role":"user","content":"q"}]}`
+	ctx := api.WithCaller(t.Context(), api.Operator())
+	f, err := s.forwarded(ctx, api.ContextIn{Scope: api.Scope{Session: "s"}}, []byte(body))
+	if !problem.IsCode(err, problem.Stale) {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
