@@ -61,6 +61,7 @@ type Index struct {
 	mu     sync.Mutex
 	state  state
 	failed error // first error that Bleve reported in the background
+	full   error // that its disk takes no more, by then or in a write
 }
 
 var _ api.Index = (*Index)(nil)
@@ -214,6 +215,10 @@ func unlisten(x *Index) { openIndexes.CompareAndDelete(storeDir(x.dir), x) }
 func (x *Index) fail(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if full(err) {
+		x.full = err
+		return
+	}
 	if x.failed == nil {
 		x.failed = damaged("index %s failed in the background: %v", x.dir, err)
 		x.log.Error("index failed in the background", "dir", x.dir, "err", err)

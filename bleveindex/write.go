@@ -45,6 +45,9 @@ func (x *Index) Apply(docs []Doc, upto uint64) error {
 	if err := x.health(); err != nil {
 		return err
 	}
+	if err := x.blocked(); err != nil {
+		return x.stopped(err)
+	}
 	x.mu.Lock()
 	next := x.state
 	x.mu.Unlock()
@@ -72,6 +75,9 @@ func (x *Index) Apply(docs []Doc, upto uint64) error {
 	if err == nil {
 		err = x.health()
 	}
+	if err == nil {
+		err = x.blocked()
+	}
 	if err != nil {
 		return x.failure(err)
 	}
@@ -83,6 +89,9 @@ func (x *Index) Apply(docs []Doc, upto uint64) error {
 
 // failure of a write: the directory cannot be trusted with more.
 func (x *Index) failure(err error) error {
+	if full(err) {
+		return x.stopped(err)
+	}
 	return damaged("index %s: %v", x.dir, err)
 }
 

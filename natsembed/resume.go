@@ -33,7 +33,7 @@ func (s *Server) resume(ctx context.Context, log *slog.Logger) {
 		case <-ctx.Done():
 			return
 		}
-		why := s.stuck()
+		why := s.Stuck()
 		if why == "" {
 			said = false
 			continue
@@ -53,8 +53,8 @@ func (s *Server) resume(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// stuck says why the streams take nothing, "" where they do.
-func (s *Server) stuck() string {
+// Stuck says why the streams take nothing, "" where they do.
+func (s *Server) Stuck() string {
 	if !s.s.JetStreamEnabled() {
 		return "JetStream has been turned off"
 	}

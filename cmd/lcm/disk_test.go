@@ -143,6 +143,9 @@ func fullDisk(t *testing.T, part string) {
 			t.Fatalf("on a full disk: %d turns, %v\n%s", n, err, said.String())
 		}
 	}
+	if part == "jetstream" {
+		standsStill(t, c, said)
+	}
 	if part == "jetstream" && refused == 0 {
 		t.Error("every append to a full disk was acknowledged")
 	}
@@ -188,6 +191,24 @@ func fullDisk(t *testing.T, part string) {
 		t.Errorf("doctor: %s%s", out.out, out.err)
 	}
 	t.Logf("%d appends were refused, %d lines were logged\n%s", refused, strings.Count(said.String(), "\n"), said.String())
+}
+
+// standsStill: doctor does not call it health.
+func standsStill(t *testing.T, c *client.Client, said fmt.Stringer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var r api.DoctorReply
+	if err := c.Call(ctx, "doctor", api.DoctorIn{}, &r); err != nil {
+		t.Errorf("doctor on a full disk: %v\n%s", err, said)
+		return
+	}
+	for _, check := range r.Checks {
+		if check.Name == "streams" && !check.OK {
+			return
+		}
+	}
+	t.Errorf("doctor on a full disk: %+v", r.Checks)
 }
 
 // shown reads what is projected of a session.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -288,6 +289,9 @@ type Index interface {
 	SizeBytes() int64
 	Close() error
 }
+
+// ErrReopen: the index in use takes no more writes, and what is on disk is whole.
+var ErrReopen = errors.New("it must be opened anew")
 
 // Indexes opens the projector's index and replaces it.
 type Indexes interface {

@@ -165,8 +165,9 @@ func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser, m tools
 	var err error
 	n.tools, err = toolsvc.New(cfg, toolsvc.Deps{
 		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: ingest.Parse,
-		Grants: n.openGrants(),
-		Verify: verifier(n.log), Export: exporter(n.log), Maps: m, MapUpload: n.mapUpload, State: n.log.State, Models: n.modelStates, Observer: n.metrics,
+		Grants:  n.openGrants(),
+		Streams: n.stuck(),
+		Verify:  verifier(n.log), Export: exporter(n.log), Maps: m, MapUpload: n.mapUpload, State: n.log.State, Models: n.modelStates, Observer: n.metrics,
 		Import: func(ctx context.Context, src io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
 			settings, err := n.cfg.SessionDefaults()
 			if err != nil {
@@ -223,4 +224,12 @@ func partitions(spec string, total int) ([]int, error) {
 		}
 	}
 	return out, nil
+}
+
+// stuck asks the embedded server why its streams take nothing; nil without one.
+func (n *Node) stuck() func() string {
+	if n.embedded == nil {
+		return nil
+	}
+	return n.embedded.Stuck
 }

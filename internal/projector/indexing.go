@@ -71,6 +71,21 @@ func (s *Service) recreateIndex() error {
 	return nil
 }
 
+// reopenIndex opens what is on disk in place of the index in use, or a new one
+// where that is damaged.
+func (s *Service) reopenIndex() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errClosed()
+	}
+	if err := s.index.Close(); err != nil {
+		s.log.Warn("close the index", "err", err)
+	}
+	s.mu.Unlock()
+	return s.openIndex()
+}
+
 // indexLoop keeps the index behind the rows. Nothing that happens to the index
 // stops the service: it is made anew, or tried again with growing pauses, and
 // status and doctor say meanwhile how far it is behind.
@@ -117,6 +132,10 @@ func (s *Service) recover(ctx context.Context, cause error, failures int) error 
 	}
 	var index errIndex
 	switch {
+	case errors.Is(cause, api.ErrReopen):
+		if err := s.reopenIndex(); err != nil {
+			return errIndex{fmt.Errorf("%w: %w", api.ErrReopen, err)}
+		}
 	case !damage(cause):
 		return nil
 	case errors.As(cause, &index):

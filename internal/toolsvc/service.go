@@ -104,6 +104,9 @@ type Deps struct {
 	// process; nil = unknown.
 	State  func(context.Context) (*api.LogState, error)
 	Models func(context.Context) []api.ModelProcess
+	// Streams says why the streams take nothing, as when their disk is full; ""
+	// = they do, nil = nobody knows here.
+	Streams func() string
 	// Observer; nil = nobody.
 	Observer Observer
 }

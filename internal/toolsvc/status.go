@@ -76,11 +76,22 @@ func (s *Service) Doctor(ctx context.Context, in api.DoctorIn) (*api.DoctorReply
 	if err != nil {
 		return nil, err
 	}
-	r.Checks = append(r.Checks, s.checkInbox(ctx), s.checkDebt(ctx), s.checkDead(ctx))
+	r.Checks = append(r.Checks, s.checkStreams(), s.checkInbox(ctx), s.checkDebt(ctx), s.checkDead(ctx))
 	for _, c := range r.Checks {
 		r.OK = r.OK && c.OK
 	}
 	return r, nil
+}
+
+// checkStreams: what is appended can be stored.
+func (s *Service) checkStreams() api.Check {
+	c := api.Check{Name: "streams", OK: true, Detail: "they take what is appended"}
+	if s.d.Streams == nil {
+		c.Detail = "not looked at"
+	} else if why := s.d.Streams(); why != "" {
+		c.OK, c.Detail = false, "they take nothing until their disk can be written again: "+why
+	}
+	return c
 }
 
 // checkInbox: what waits there is taken.
