@@ -134,12 +134,12 @@ func (c *commit) singles(ctx context.Context) {
 func (c *commit) chain(ctx context.Context, places []int) {
 	expect := c.batch[places[0]].Expect
 	for _, i := range places {
-		ack, err := c.l.js.PublishMsg(ctx, c.message(i, &expect), jetstream.WithRetryAttempts(0))
+		seq, err := c.l.publisher.Publish(ctx, c.message(i, &expect))
 		if err != nil {
 			c.note(classify(err), c.subject(places))
 			return
 		}
-		c.seqs[i], expect = ack.Sequence, ack.Sequence
+		c.seqs[i], expect = seq, seq
 	}
 }
 
@@ -242,17 +242,42 @@ func (c *commit) publish(ctx context.Context, places []int, expect map[string]ui
 		want := c.expected([]int{i}, expect)
 		msgs = append(msgs, c.message(i, &want))
 	}
+	publish := c.l.publisher.PublishBatch
 	if len(msgs) == 1 {
-		ack, err := c.l.js.PublishMsg(ctx, msgs[0], jetstream.WithRetryAttempts(0))
-		if err != nil {
-			return 0, classify(err)
-		}
-		return ack.Sequence, nil
+		publish = func(ctx context.Context, one []*nats.Msg) (uint64, error) { return c.l.publisher.Publish(ctx, one[0]) }
 	}
-	ack, err := jetstreamext.PublishMsgBatch(ctx, c.l.js, msgs,
-		jetstreamext.BatchFlowControl{AckFirst: false}) // a batch that is refused early is incomplete at its end
+	last, err := publish(ctx, msgs)
 	if err != nil {
 		return 0, classify(err)
+	}
+	return last, nil
+}
+
+// Publisher stores messages and answers with the stream sequence of the last
+// one. An error says nothing of whether they were stored, unless the server
+// says so in it. It retries nothing.
+type Publisher interface {
+	Publish(ctx context.Context, m *nats.Msg) (uint64, error)
+	// PublishBatch stores all of them or none.
+	PublishBatch(ctx context.Context, msgs []*nats.Msg) (uint64, error)
+}
+
+// direct is the Publisher of a connection.
+type direct struct{ js jetstream.JetStream }
+
+func (s direct) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+	ack, err := s.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+func (s direct) PublishBatch(ctx context.Context, msgs []*nats.Msg) (uint64, error) {
+	ack, err := jetstreamext.PublishMsgBatch(ctx, s.js, msgs,
+		jetstreamext.BatchFlowControl{AckFirst: false}) // a batch that is refused early is incomplete at its end
+	if err != nil {
+		return 0, err
 	}
 	return ack.Sequence, nil
 }

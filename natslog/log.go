@@ -40,6 +40,9 @@ type Options struct {
 	CommitTimeout time.Duration
 	// Clock stamps dead letters that carry no time; nil = time.Now.
 	Clock func() time.Time
+	// Wrap stands between Commit and the server: tests put faults there. nil =
+	// nothing does.
+	Wrap func(Publisher) Publisher
 	// Logger for reconnects and resets; nil = discarded.
 	Logger *slog.Logger
 }
@@ -78,6 +81,7 @@ func (o Options) newEpoch() string {
 type Log struct {
 	nc         *nats.Conn
 	js         jetstream.JetStream
+	publisher  Publisher
 	log, dead  jetstream.Stream
 	epoch      string
 	partitions int
@@ -108,7 +112,10 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{nc: nc, js: js, epoch: info.Config.Metadata[metaEpoch], o: o}
+	l := &Log{nc: nc, js: js, epoch: info.Config.Metadata[metaEpoch], o: o, publisher: direct{js}}
+	if o.Wrap != nil {
+		l.publisher = o.Wrap(l.publisher)
+	}
 	l.o.Replicas = info.Config.Replicas
 	if l.partitions, err = strconv.Atoi(info.Config.Metadata[metaPartitions]); err != nil {
 		return nil, problem.New(problem.Damaged, "partition count of %s: %w", StreamLog, err)

@@ -74,11 +74,23 @@ func startNode(t testing.TB, dir string, inbox bool) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{}
-	if n.nc, err = srv.Conn(); err != nil {
+	nc, err := srv.Conn()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if n.log, err = natslog.Open(context.Background(), n.nc, natslog.Options{Create: true}); err != nil {
+	n := startOn(t, nc, natslog.Options{Create: true}, Config{}, inbox)
+	stop := n.stop
+	n.stop = sync.OnceFunc(func() { stop(); srv.Stop() })
+	t.Cleanup(n.stop)
+	return n
+}
+
+// startOn is a node on a server that runs already.
+func startOn(t testing.TB, nc *nats.Conn, o natslog.Options, c Config, inbox bool) *node {
+	t.Helper()
+	n := &node{nc: nc}
+	var err error
+	if n.log, err = natslog.Open(context.Background(), nc, o); err != nil {
 		t.Fatal(err)
 	}
 	f := &follower{arrived: make(chan struct{})}
@@ -89,7 +101,7 @@ func startNode(t testing.TB, dir string, inbox bool) *node {
 		}
 		return n.proj.lookup(ctx, r)
 	}
-	if n.svc, err = New(Config{}, Deps{Log: n.log, Lookup: lookup, Measures: quickMeasures}); err != nil {
+	if n.svc, err = New(c, Deps{Log: n.log, Lookup: lookup, Measures: quickMeasures}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -104,7 +116,6 @@ func startNode(t testing.TB, dir string, inbox bool) *node {
 		if err := g.Wait(); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		srv.Stop()
 	})
 	t.Cleanup(n.stop)
 	return n
