@@ -66,12 +66,11 @@ func (l *Log) SaveLedger(ctx context.Context, root string, value []byte, revisio
 		return false, err
 	}
 	_, err = kv.Update(ctx, root, value, revision) // revision 0: only where there is none
-	var refused *jetstream.APIError
 	switch {
-	case errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
+	case err == nil:
+		return true, nil
+	case errors.Is(classify(err), errConflict):
 		return false, nil
-	case err != nil:
-		return false, l.lostLedger(root, err)
 	}
-	return true, nil
+	return false, l.lostLedger(root, err)
 }

@@ -33,6 +33,9 @@ func server(t testing.TB, dir string) (*natsembed.Server, *nats.Conn) {
 
 func open(t testing.TB) *Log {
 	t.Helper()
+	if onCluster != nil {
+		return openReplicated(t)
+	}
 	_, nc := server(t, t.TempDir())
 	return openOn(t, nc, Options{Create: true})
 }
