@@ -3,6 +3,7 @@ package bleveindex
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/blevesearch/bleve/v2/analysis"
@@ -44,6 +45,9 @@ type analyzer struct{}
 func (analyzer) Analyze(input []byte) analysis.TokenStream {
 	text := string(input)
 	out := make(analysis.TokenStream, 0, len(text)/5+1)
+	// Texts are analysed a thousand at a time, on every processor: searches get
+	// in between two of them.
+	runtime.Gosched()
 	tokenize(text, func(t token) {
 		out = append(out, &analysis.Token{
 			Term: []byte(t.term), Position: t.pos, Type: analysis.AlphaNumeric,

@@ -2,8 +2,10 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -80,7 +82,11 @@ func grepBench(ctx context.Context, r *rig) (Result, error) {
 	more, err := r.crowd(ctx)
 	res.More = append(res.More, more...)
 	if err == nil {
-		more, err = r.whileIndexing(ctx)
+		more, err = r.whileRebuilding(ctx)
+		res.More = append(res.More, more...)
+	}
+	if err == nil {
+		more, err = r.whileFlooded(ctx)
 		res.More = append(res.More, more...)
 	}
 	return res, err
@@ -279,9 +285,9 @@ func (r *rig) crowd(ctx context.Context) ([]Figure, error) {
 	}, nil
 }
 
-// whileIndexing searches while turns come in.
-func (r *rig) whileIndexing(ctx context.Context) ([]Figure, error) {
-	r.say("searching while indexing")
+// whileFlooded searches while turns are imported as fast as they go in.
+func (r *rig) whileFlooded(ctx context.Context) ([]Figure, error) {
+	r.say("searching while turns flood in")
 	ictx, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -298,6 +304,30 @@ func (r *rig) whileIndexing(ctx context.Context) ([]Figure, error) {
 	waits, err := r.measure(ctx, grepMeasures()[0])
 	stop()
 	<-ended
+	if err != nil {
+		return nil, err
+	}
+	return []Figure{
+		{"words while turns flood in, p50", quantile(waits, 0.5), "ms"}, {"words while turns flood in, p95", quantile(waits, 0.95), "ms"},
+	}, nil
+}
+
+// whileRebuilding searches while the index is made anew beside the one in use,
+// as fast as that goes.
+func (r *rig) whileRebuilding(ctx context.Context) ([]Figure, error) {
+	r.say("searching while the index is made anew")
+	rctx, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.n.Tools().Rebuild(rctx, api.RebuildIn{Index: true})
+		ended <- err
+	}()
+	waits, err := r.measure(ctx, grepMeasures()[0])
+	finished := len(ended) > 0
+	stop()
+	if rerr := <-ended; finished && err == nil {
+		err = cmp.Or(rerr, errors.New("the index was made anew before the searches were done: measure with more turns"))
+	}
 	if err != nil {
 		return nil, err
 	}
