@@ -221,7 +221,7 @@ func (x *Index) fail(err error) {
 	}
 	if x.failed == nil {
 		x.failed = damaged("index %s failed in the background: %v", x.dir, err)
-		x.log.Error("index failed in the background", "dir", x.dir, "err", err)
+		x.log.Error("index failed in the background", "dir", x.dir, "error", err)
 	}
 }
 

@@ -41,7 +41,7 @@ func (f Files) Open() (api.Store, error) {
 		return nil, errors.Join(err, moveErr)
 	}
 	if f.Log != nil {
-		f.Log.Log(context.Background(), level, what, "path", f.Path, "moved_to", to, "err", err)
+		f.Log.Log(context.Background(), level, what, "path", f.Path, "moved_to", to, "error", err)
 	}
 	s, err = Open(f.Path, f.Options)
 	if err != nil {

@@ -46,7 +46,7 @@ func (s *Server) resume(ctx context.Context, log *slog.Logger) {
 			continue
 		}
 		if err := s.reopen(); err != nil {
-			log.Error("the streams do not open, trying again", "err", err)
+			log.Error("the streams do not open, trying again", "error", err)
 			continue
 		}
 		log.Info("the disk can be written again: the streams are open", "dir", s.dir)

@@ -32,7 +32,7 @@ func (l *Log) Lease(ctx context.Context, name string, tell func(holder string)) 
 	for {
 		holder, err := c.turn(ctx)
 		if ctx.Err() == nil && (holder != last || err != nil && last != "") {
-			l.o.Logger.Info("the lease to commit has a holder", "holder", holder, "own", holder == name, "err", err)
+			l.o.Logger.Info("the lease to commit has a holder", "holder", holder, "own", holder == name, "error", err)
 			tell(holder)
 			last = holder
 		}

@@ -99,7 +99,7 @@ func (s *Service) forward(ctx context.Context, holder string, j *job) ([]api.Wri
 func (s *Service) notTaken(ctx context.Context, holder string, j *job, writes []api.Write, err error) {
 	nobody := errors.Is(err, api.ErrLogUnavailable)
 	if nobody || ctx.Err() != nil || problem.IsCode(err, problem.Unavailable) {
-		s.d.Logger.Warn("the ingestor that holds the lease does not answer: appends are committed here", "holder", holder, "err", err)
+		s.d.Logger.Warn("the ingestor that holds the lease does not answer: appends are committed here", "holder", holder, "error", err)
 		s.shun(holder)
 	}
 	if nobody || problem.IsCode(err, problem.TooLarge) {

@@ -148,7 +148,7 @@ func (s *salvage) block(ctx context.Context, path string, visit func(l *natslog.
 	}
 	whole, err := os.ReadFile(path)
 	if err != nil { // a sector that cannot be read: this block is lost
-		s.log.Error("block cannot be read", "block", path, "err", err)
+		s.log.Error("block cannot be read", "block", path, "error", err)
 		return nil
 	}
 	if err := os.WriteFile(filepath.Join(msgs, filepath.Base(path)), whole, 0o600); err != nil {
@@ -161,7 +161,7 @@ func (s *salvage) block(ctx context.Context, path string, visit func(l *natslog.
 	defer srv.Stop()
 	l, err := natslog.Inspect(ctx, nc, natslog.Options{Logger: s.log})
 	if err != nil {
-		s.log.Error("block does not open", "block", path, "err", err)
+		s.log.Error("block does not open", "block", path, "error", err)
 		return nil
 	}
 	_, last, held, err := l.Extent(ctx)

@@ -23,7 +23,7 @@ func (t *Trouble) Met(log *slog.Logger, part, what string, err error) {
 	t.bad[part] = true
 	t.mu.Unlock()
 	if first {
-		log.Warn(what, "part", part, "err", err)
+		log.Warn(what, "part", part, "error", err)
 	}
 }
 

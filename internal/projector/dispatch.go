@@ -42,7 +42,7 @@ func (s *Service) dispatchLoop(ctx context.Context) error {
 			continue
 		}
 		if err := s.dispatch(ctx, seen); err != nil && ctx.Err() == nil {
-			s.log.Error("dispatch failed", "err", err)
+			s.log.Error("dispatch failed", "error", err)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func (s *Service) dispatch(ctx context.Context, seen map[events.Ref]judged) erro
 		hot[ref] = true
 		j, err := s.judge(ref, seen[ref])
 		if err != nil {
-			s.log.Error("session cannot be judged", "session", ref.String(), "err", err)
+			s.log.Error("session cannot be judged", "session", ref.String(), "error", err)
 			continue
 		}
 		seen[ref] = j

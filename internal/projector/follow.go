@@ -49,7 +49,7 @@ func (s *Service) followLoop(ctx context.Context, a *applier) error {
 			if ctx.Err() != nil || !storeDamaged(err) || a.at.Seq == healedAt {
 				return err
 			}
-			s.log.Error("store damaged, rebuilding from the log", "applied", a.at.Seq, "err", err)
+			s.log.Error("store damaged, rebuilding from the log", "applied", a.at.Seq, "error", err)
 			if a, err = s.heal(ctx, a); err != nil {
 				return err
 			}
@@ -289,7 +289,7 @@ func (s *Service) level(ctx context.Context, old, next *applier) (digest string,
 		digest, err = digestOf(old.store)
 	}
 	if storeDamaged(err) || damage(err) {
-		s.log.Error("the store that is replaced has no digest", "err", err)
+		s.log.Error("the store that is replaced has no digest", "error", err)
 		return "", nil
 	}
 	return digest, err
@@ -308,7 +308,7 @@ func (s *Service) install(next *applier) (*applier, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.store.Close(); err != nil {
-		s.log.Error("close the old store", "err", err)
+		s.log.Error("close the old store", "error", err)
 	}
 	s.store = next.store
 	if err := s.deps.Stores.Promote(next.store); err != nil {

@@ -26,16 +26,21 @@ func (s *Service) openIndex() error {
 	if err != nil && !problem.IsCode(err, problem.Damaged) {
 		return err
 	}
-	if err == nil {
-		if upto, epoch := index.Checkpoint(); epoch == label {
+	if err != nil {
+		s.log.Warn("index damaged, making it anew from the rows", "error", err)
+	} else {
+		upto, had := index.Checkpoint()
+		if had == label {
 			s.setIndex(index, upto)
 			return nil
 		}
+		if had != "" { // else it is new
+			s.log.Warn("index of another log or of other partitions, making it anew", "had", had, "wanted", label)
+		}
 		if err := index.Close(); err != nil {
-			s.log.Error("close the index of another log", "err", err)
+			s.log.Error("close the index of another log", "error", err)
 		}
 	}
-	s.log.Warn("index made anew", "err", err)
 	if index, err = s.deps.Indexes.Create(label); err != nil {
 		return err
 	}
@@ -60,7 +65,7 @@ func (s *Service) recreateIndex() error {
 		return errClosed()
 	}
 	if err := s.index.Close(); err != nil {
-		s.log.Warn("close the old index", "err", err)
+		s.log.Warn("close the old index", "error", err)
 	}
 	index, err := s.deps.Indexes.Create(s.indexLabel())
 	if err != nil {
@@ -139,13 +144,13 @@ func (s *Service) recover(ctx context.Context, cause error, failures int) error 
 	case !damage(cause):
 		return nil
 	case errors.As(cause, &index):
-		s.log.Error("index damaged, making it anew from the rows", "err", cause)
+		s.log.Error("index damaged, making it anew from the rows", "error", cause)
 		if err := s.recreateIndex(); err != nil {
 			return errIndex{err}
 		}
 	case s.rebuilding.TryLock():
 		defer s.rebuilding.Unlock()
-		s.log.Error("store damaged, rebuilding from the log", "err", cause)
+		s.log.Error("store damaged, rebuilding from the log", "error", cause)
 		_, _, err := s.rebuildStore(ctx)
 		return err
 	}
@@ -253,7 +258,7 @@ func (s *Service) docsBehind(ctx context.Context, from uint64) (docs []api.Index
 	for _, src := range sources {
 		more, err := s.docsOf(ctx, src)
 		if damage(err) { // of the log: nothing here mends it, doctor counts it
-			s.log.Error("turn cannot be indexed", "seq", src.row.Seq, "err", err)
+			s.log.Error("turn cannot be indexed", "seq", src.row.Seq, "error", err)
 		} else if err != nil {
 			return nil, from, err
 		}

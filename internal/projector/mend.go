@@ -31,14 +31,14 @@ func (s *Service) mendLoop(ctx context.Context) error {
 		if at == mended || !s.rebuilding.TryLock() {
 			continue
 		}
-		s.log.Error("store damaged, rebuilding from the log", "applied", at, "err", cause)
+		s.log.Error("store damaged, rebuilding from the log", "applied", at, "error", cause)
 		_, _, err := s.rebuildStore(ctx)
 		s.rebuilding.Unlock()
 		if err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			s.log.Error("store not rebuilt, trying again at the next read", "err", err)
+			s.log.Error("store not rebuilt, trying again at the next read", "error", err)
 			if err := pause(ctx, mendPause); err != nil {
 				return err
 			}

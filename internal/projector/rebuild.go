@@ -126,11 +126,11 @@ func (s *Service) promoteIndex(next api.Index, upto uint64) error {
 		return errors.Join(errClosed(), next.Close())
 	}
 	if err := s.index.Close(); err != nil {
-		s.log.Warn("close the old index", "err", err)
+		s.log.Warn("close the old index", "error", err)
 	}
 	index, err := s.deps.Indexes.Promote(next)
 	if err != nil {
-		s.log.Error("the new index cannot be put in its place, making one anew", "err", err)
+		s.log.Error("the new index cannot be put in its place, making one anew", "error", err)
 		upto = 0
 		if index, err = s.deps.Indexes.Create(s.indexLabel()); err != nil {
 			return err

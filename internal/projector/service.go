@@ -143,7 +143,7 @@ func (s *Service) end() {
 		errs = append(errs, s.store.Close())
 	}
 	if err := errors.Join(errs...); err != nil {
-		s.log.Error("projector close", "err", err)
+		s.log.Error("projector close", "error", err)
 	}
 	select {
 	case <-s.opened:

@@ -103,7 +103,7 @@ func (s *Service) checkWitness(ctx context.Context) error {
 	}
 	w, err := readWitness(path)
 	if err != nil {
-		s.log.Error("witness unreadable, moved aside", "err", err)
+		s.log.Error("witness unreadable, moved aside", "error", err)
 		if err := os.Rename(path, path+".damaged"); err != nil {
 			return fmt.Errorf("witness: %w", err)
 		}

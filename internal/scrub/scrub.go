@@ -91,7 +91,7 @@ func (s *Service) Run(ctx context.Context) error {
 		err := s.walk(ctx)
 		wait = max(0, time.Until(start.Add(s.c.Every)))
 		if err != nil && ctx.Err() == nil {
-			s.d.Logger.Warn("the log was not read to its end", "err", err)
+			s.d.Logger.Warn("the log was not read to its end", "error", err)
 			wait = retryAfter
 		}
 	}
