@@ -173,10 +173,20 @@ func (c *Client) post(ctx context.Context, tool string, q url.Values, contentTyp
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, problem.New(problem.Unavailable, "the server at %s does not answer: %w", c.base, err).WithHint("is `lcm serve` running there?")
+		return nil, problem.New(problem.Unavailable, "the server at %s does not answer: %w", c.base, noAnswer{err}).WithHint("is `lcm serve` running there?")
 	}
 	return resp, nil
 }
+
+// ErrNoAnswer: nobody answers at the address, or the connection broke before an
+// answer began.
+var ErrNoAnswer = errors.New("no answer")
+
+// noAnswer is why.
+type noAnswer struct{ error }
+
+func (e noAnswer) Unwrap() error      { return e.error }
+func (noAnswer) Is(target error) bool { return target == ErrNoAnswer }
 
 // decode reads an answer, or the problem that stands in its place.
 func decode(tool string, resp *http.Response, out any) error {

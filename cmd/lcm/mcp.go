@@ -112,7 +112,7 @@ func (r *redialling) Tool(ctx context.Context, tool string, in json.RawMessage) 
 			return nil, err
 		}
 		out, err := c.Tool(ctx, tool, in)
-		if err == nil || again || !problem.IsCode(err, problem.Unavailable) {
+		if err == nil || again || !errors.Is(err, client.ErrNoAnswer) {
 			return out, err
 		}
 		r.forget(c)

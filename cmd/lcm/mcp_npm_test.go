@@ -73,6 +73,9 @@ func npmCalls(mark string) []map[string]any {
 		{"tool": "lcm_context", "args": map[string]any{"session": "work"}},
 		{"tool": "lcm_sessions", "args": map[string]any{}},
 		{"tool": "lcm_status", "args": map[string]any{}},
+		{"tool": "llm_map", "args": map[string]any{"prompt": "p", "output_schema": map[string]any{"type": "object"}}, "error": "unavailable"},
+		{"tool": "lcm_map_status", "args": map[string]any{"job": "01JB00000000000000000000AA"}, "error": "not_found"},
+		{"tool": "lcm_map_aggregate", "args": map[string]any{"job": "01JB00000000000000000000AA"}, "error": "not_found"},
 		{"tool": "lcm_append", "args": map[string]any{"session": "notes", "turns": turns}},
 		{"tool": "lcm_append", "args": map[string]any{"session": "notes", "turns": turns}},
 	}

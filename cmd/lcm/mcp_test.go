@@ -272,6 +272,9 @@ func driveTools(t *testing.T, b toolbox, mark string) {
 		{"lcm_describe", map[string]any{"id": "work/n9999"}, "not_found"},
 		{"lcm_describe", map[string]any{"id": "nothing"}, "not_found"},
 		{"lcm_context", map[string]any{"session": "nothing"}, "not_found"},
+		{"llm_map", map[string]any{"prompt": "p", "output_schema": map[string]any{"type": "object"}}, "unavailable"},
+		{"lcm_map_status", map[string]any{"job": "01JB00000000000000000000AA"}, "not_found"},
+		{"lcm_map_aggregate", map[string]any{"job": "01JB00000000000000000000AA"}, "not_found"},
 		{"lcm_context", map[string]any{"session": "work", "cursor": "xxxx"}, "invalid"},
 		{"lcm_append", map[string]any{"session": "notes", "turns": []any{map[string]any{"id": "note-" + mark, "role": "user", "content": "changed"}}}, "conflict"},
 	} {

@@ -93,14 +93,14 @@ func instructions(tools []toolsvc.AgentTool, session string) string {
 }
 
 func definition(t toolsvc.AgentTool) *sdk.Tool {
-	no := false
+	open := t.Open
 	destroys := !t.Reads && !t.Adds
 	return &sdk.Tool{
 		Name: t.AgentName, Title: t.Title, Description: t.Text,
 		InputSchema: t.In, OutputSchema: t.Out,
 		Annotations: &sdk.ToolAnnotations{
-			Title: t.Title, ReadOnlyHint: t.Reads, IdempotentHint: t.Reads || t.Adds,
-			DestructiveHint: &destroys, OpenWorldHint: &no,
+			Title: t.Title, ReadOnlyHint: t.Reads, IdempotentHint: t.Again,
+			DestructiveHint: &destroys, OpenWorldHint: &open,
 		},
 	}
 }

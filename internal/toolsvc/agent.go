@@ -11,6 +11,7 @@ import (
 
 	"lcm/internal/api"
 	"lcm/internal/problem"
+	"lcm/tokens"
 )
 
 // Bounds of the answers that models get, tokens by our counter. Claude Code
@@ -29,9 +30,9 @@ type AgentTool struct {
 	// In and Out describe its parameters and answers strictly: closed objects,
 	// one type each, no null.
 	In, Out *jsonschema.Schema
-	// Adds: it changes nothing that is there, and the same call again is the
-	// same call.
-	Adds bool
+	// Adds: it changes nothing that is there. Again: the same call again is the
+	// same call. Open: it reaches models outside.
+	Adds, Again, Open bool
 
 	fixed map[string]any
 }
@@ -42,7 +43,7 @@ type agentUse struct {
 	in                      reflect.Type   // a narrower form of the tool's own parameters, nil = those
 	hide                    []string       // parameters that are not a model's to set
 	fixed                   map[string]any // what they are
-	adds                    bool
+	adds, again, open       bool
 }
 
 var agentUses = []agentUse{
@@ -76,10 +77,23 @@ var agentUses = []agentUse{
 	},
 	{tool: "status", title: "Status", hide: []string{"session"}, text: "Whether the memory is healthy and up to date: positions, lag, counts and sizes."},
 	{
-		tool: "append", title: "Append turns", in: reflect.TypeFor[api.AgentAppendIn](), fixed: map[string]any{"format": "lcm"}, adds: true,
+		tool: "append", title: "Append turns", in: reflect.TypeFor[api.AgentAppendIn](), fixed: map[string]any{"format": "lcm"}, adds: true, again: true,
 		text: "Record turns in a session. Give each an id of its own: the same id again is the same turn, so a repeated call stores nothing twice.",
 	},
+	{
+		tool: "llm_map", name: "llm_map", title: "Map a prompt over rows", adds: true, open: true,
+		text: "Run one prompt over every row of a JSONL file that stays outside your context: one model call per row, each result checked " +
+			"against a JSON Schema. Answers a job's handle at once; lcm_map_status and lcm_map_aggregate tell the rest.",
+	},
+	{tool: "map-status", name: "lcm_map_status", title: "State of a map job", text: "Counts, failures by kind, first rows, tokens and cost of a map job."},
+	{
+		tool: "map-aggregate", name: "lcm_map_aggregate", title: "Count a map job's results",
+		text: "Count and measure the results of a map job by code, exactly: by group, with conditions.",
+	},
 }
+
+// answerMost is the largest answer a model is given, tokens by our counter.
+const answerMost = AgentTokensMax + 4_000
 
 // agentNever are parameters that no model sets: who asks decides the tenant,
 // and an answer is as new as the log.
@@ -104,7 +118,7 @@ func (s *Service) AgentTools() ([]AgentTool, error) {
 }
 
 func agentTool(u agentUse, t Tool) (AgentTool, error) {
-	a := AgentTool{Tool: t, AgentName: u.name, Title: u.title, Text: u.text, Adds: u.adds, fixed: u.fixed}
+	a := AgentTool{Tool: t, AgentName: u.name, Title: u.title, Text: u.text, Adds: u.adds, Again: u.again || t.Reads, Open: u.open, fixed: u.fixed}
 	if a.AgentName == "" {
 		a.AgentName = "lcm_" + u.tool
 	}
@@ -124,7 +138,7 @@ func agentTool(u agentUse, t Tool) (AgentTool, error) {
 		in.PropertyOrder = slices.DeleteFunc(in.PropertyOrder, func(n string) bool { return n == name })
 	}
 	a.In, a.Out = strictSchema(in), strictSchema(out)
-	if p := a.In.Properties["max_tokens"]; p != nil {
+	if p := a.In.Properties["max_tokens"]; p != nil && t.Reads {
 		p.Default = json.RawMessage("8000")
 	}
 	return a, nil
@@ -167,7 +181,7 @@ func (a AgentTool) Parameters(args json.RawMessage) (json.RawMessage, error) {
 	for name, v := range a.fixed {
 		in[name] = v
 	}
-	if a.In.Properties["max_tokens"] != nil {
+	if a.In.Properties["max_tokens"] != nil && a.Reads {
 		switch n, ok := in["max_tokens"].(float64); {
 		case in["max_tokens"] == nil, ok && n == 0:
 			in["max_tokens"] = AgentTokens
@@ -222,6 +236,9 @@ func (a AgentTool) Answer(out any) (json.RawMessage, error) {
 	if err := enc.Encode(withoutNull(v, a.Out)); err != nil {
 		return nil, err
 	}
+	if n := tokens.Count(b.String()); n > answerMost {
+		return nil, problem.New(problem.TooLarge, "the answer of %s takes %d tokens", a.AgentName, n).WithHint("ask for less of it")
+	}
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
@@ -233,6 +250,8 @@ func withoutNull(v any, s *jsonschema.Schema) any {
 			switch {
 			case e == nil && p != nil && p.Type == "array":
 				v[name] = []any{}
+			case e == nil && p != nil && p.Type == "object" && slices.Contains(s.Required, name):
+				v[name] = map[string]any{}
 			case e == nil:
 				delete(v, name)
 			case p != nil:
