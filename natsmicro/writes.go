@@ -58,30 +58,37 @@ func recounted(w Writes) func(context.Context, api.AppendRequest) (*api.AppendRe
 	}
 }
 
-// commitSlots bounds the forwarded requests in hand: each waits for a commit
-// that it shares with the others.
-const commitSlots = 4096
-
 // ServeCommits answers the appends that other ingestors forward to the one of
 // this name.
-func ServeCommits(nc *nats.Conn, name string, commit func(context.Context, api.AppendRequest) (*api.AppendReply, error), o Options) (*Server, error) {
-	o.Concurrency = max(o.Concurrency, commitSlots)
+func ServeCommits(nc *nats.Conn, name string, commit func(context.Context, []api.AppendRequest) ([]api.Forwarded, error), o Options) (*Server, error) {
 	s, err := newServer(nc, o)
 	if err != nil {
 		return nil, err
 	}
-	return s.orStop(s.add("commit", subjectCommit+name, s.newSlots(), unary(commit), nil))
+	h := unary(func(ctx context.Context, q forwardRequest) (*forwardReply, error) {
+		out, err := commit(ctx, q.Requests)
+		return &forwardReply{out}, err
+	})
+	return s.orStop(s.add("commit", subjectCommit+name, s.newSlots(), h, nil))
 }
 
-// Forward sends an append to the ingestor of a name. api.ErrLogUnavailable:
+type forwardRequest struct {
+	Requests []api.AppendRequest `json:"requests"`
+}
+
+type forwardReply struct {
+	Replies []api.Forwarded `json:"replies"`
+}
+
+// Forward sends appends to the ingestor of a name. api.ErrLogUnavailable:
 // there is none.
-func Forward(ctx context.Context, nc *nats.Conn, name string, q api.AppendRequest) (*api.AppendReply, error) {
-	out := new(api.AppendReply)
-	_, err := caller{nc}.call(ctx, subjectCommit+name, q, out)
+func Forward(ctx context.Context, nc *nats.Conn, name string, requests []api.AppendRequest) ([]api.Forwarded, error) {
+	out := forwardReply{}
+	_, err := caller{nc}.call(ctx, subjectCommit+name, forwardRequest{requests}, &out)
 	if errors.Is(err, errNobody) {
 		return nil, fmt.Errorf("ingestor %s: %w", name, api.ErrLogUnavailable)
 	}
-	return out, err
+	return out.Replies, err
 }
 
 // orStop returns the server, or stops what could not be set up.

@@ -61,6 +61,14 @@ type AppendReply struct {
 	Token   events.Position `json:"token"` // the greatest position of all
 }
 
+// Forwarded is what became of a request that one ingestor forwarded to another:
+// a reply, or the problem with it.
+type Forwarded struct {
+	Reply *AppendReply `json:"reply,omitempty"`
+	Error string       `json:"error,omitempty"`
+	Code  string       `json:"code,omitempty"`
+}
+
 // ConfigureRequest changes settings of a session, creating it where needed.
 type ConfigureRequest struct {
 	Ref events.Ref `json:"ref"`

@@ -77,7 +77,7 @@ func replica(run context.Context, s *natsembed.Server, name string, g *errgroup.
 	}
 	nothing := events.Position{Epoch: log.Epoch()}
 	svc, err := ingest.New(ingest.Config{Unprojected: 1 << 30, ForwardTimeout: 20 * time.Second}, ingest.Deps{
-		Log: log, Name: name, Forward: func(ctx context.Context, to string, q api.AppendRequest) (*api.AppendReply, error) {
+		Log: log, Name: name, Forward: func(ctx context.Context, to string, q []api.AppendRequest) ([]api.Forwarded, error) {
 			return natsmicro.Forward(ctx, nc, to, q)
 		},
 		Lookup: func(context.Context, api.LookupRequest) (*api.LookupReply, error) {
@@ -87,7 +87,7 @@ func replica(run context.Context, s *natsembed.Server, name string, g *errgroup.
 	if err != nil {
 		return nil, err
 	}
-	endpoint, err := natsmicro.ServeCommits(nc, name, svc.AppendPrepared, natsmicro.Options{Name: "committer", Version: "0.0.0"})
+	endpoint, err := natsmicro.ServeCommits(nc, name, svc.AppendForwarded, natsmicro.Options{Name: "committer", Version: "0.0.0"})
 	if err != nil {
 		return nil, err
 	}

@@ -184,10 +184,10 @@ type Deps struct {
 	Lookup Lookup
 	// Name of this ingestor among those that contend for the lease to commit.
 	Name string
-	// Forward sends prepared writes to the ingestor of a name, to its
-	// AppendPrepared. api.ErrLogUnavailable: it cannot have got them. nil = this
-	// ingestor always commits.
-	Forward func(ctx context.Context, name string, r api.AppendRequest) (*api.AppendReply, error)
+	// Forward sends prepared requests to the ingestor of a name, to its
+	// AppendForwarded. api.ErrLogUnavailable: it cannot have got them. nil =
+	// this ingestor always commits.
+	Forward func(ctx context.Context, name string, requests []api.AppendRequest) ([]api.Forwarded, error)
 	// Clock gives ingest times; nil = time.Now.
 	Clock func() time.Time
 	// NewID makes the id of a live turn without one; nil = a ULID.

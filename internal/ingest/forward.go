@@ -81,7 +81,7 @@ func (s *Service) forward(ctx context.Context, holder string, j *job) ([]api.Wri
 	}
 	fctx, cancel := context.WithTimeout(ctx, s.c.ForwardTimeout)
 	defer cancel()
-	reply, err := s.d.Forward(fctx, holder, q)
+	reply, err := s.forwards.send(fctx, holder, q, s.sendForwards)
 	if err == nil && len(reply.Written) != len(sent) {
 		err = problem.New(problem.Internal, "%d writes were answered by %d", len(sent), len(reply.Written))
 	}
@@ -122,10 +122,144 @@ func writeID(w api.Write) string {
 	return ""
 }
 
-// AppendPrepared is Append of what another ingestor has prepared and forwards
-// because this one commits: it is never forwarded again.
-func (s *Service) AppendPrepared(ctx context.Context, r api.AppendRequest) (*api.AppendReply, error) {
-	return s.append(ctx, r, false)
+// AppendForwarded appends what other ingestors have prepared and forward
+// because this one commits; it is never forwarded again. The requests run
+// beside each other.
+func (s *Service) AppendForwarded(ctx context.Context, requests []api.AppendRequest) ([]api.Forwarded, error) {
+	out := make([]api.Forwarded, len(requests))
+	var wg sync.WaitGroup
+	for i, r := range requests {
+		wg.Go(func() {
+			reply, err := s.append(ctx, r, false)
+			if out[i].Reply = reply; err != nil {
+				p := problem.From(err)
+				out[i] = api.Forwarded{Error: p.Error(), Code: string(p.Code)}
+			}
+		})
+	}
+	wg.Wait()
+	return out, nil
+}
+
+const (
+	// forwardMessages under way at once: while one is committed the next one
+	// gathers.
+	forwardMessages = 2
+	// What one message carries at most.
+	forwardRequests = 512
+	forwardBytes    = 512 << 10
+)
+
+// forwards gathers requests into messages. Safe for concurrent use.
+type forwards struct {
+	mu    sync.Mutex
+	queue []*forwarded
+	// leads is held by those who send a message, for all that wait.
+	leads chan struct{}
+}
+
+// forwarded is a request that waits for its answer.
+type forwarded struct {
+	ctx    context.Context
+	q      api.AppendRequest
+	bytes  int
+	answer chan forwardAnswer // takes one
+}
+
+type forwardAnswer struct {
+	reply *api.AppendReply
+	err   error
+}
+
+func newForwards() *forwards { return &forwards{leads: make(chan struct{}, forwardMessages)} }
+
+// send returns the answer to a request. Whoever finds that few messages are
+// under way sends what has gathered.
+func (f *forwards) send(ctx context.Context, holder string, q api.AppendRequest, message func(context.Context, string, []*forwarded)) (*api.AppendReply, error) {
+	mine := &forwarded{ctx: ctx, q: q, answer: make(chan forwardAnswer, 1)}
+	for _, w := range q.Writes {
+		if w.Turn != nil && w.Turn.Made != nil {
+			mine.bytes += w.Turn.Made.Bytes()
+		}
+	}
+	f.mu.Lock()
+	f.queue = append(f.queue, mine)
+	f.mu.Unlock()
+	for {
+		select {
+		case a := <-mine.answer:
+			return a.reply, a.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case f.leads <- struct{}{}:
+			if batch := f.take(); len(batch) > 0 {
+				message(ctx, holder, batch)
+			}
+			<-f.leads
+		}
+		select { // where it is under way with another one's message
+		case a := <-mine.answer:
+			return a.reply, a.err
+		default:
+		}
+		if !f.waiting(mine) {
+			select {
+			case a := <-mine.answer:
+				return a.reply, a.err
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	}
+}
+
+func (f *forwards) waiting(one *forwarded) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Contains(f.queue, one)
+}
+
+// take what one message carries; those who have given up are left out.
+func (f *forwards) take() (out []*forwarded) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, bytes := 0, 0
+	for ; n < len(f.queue) && len(out) < forwardRequests; n++ {
+		one := f.queue[n]
+		if one.ctx.Err() != nil {
+			continue
+		}
+		if bytes += one.bytes; len(out) > 0 && bytes > forwardBytes {
+			break
+		}
+		out = append(out, one)
+	}
+	f.queue = slices.Clone(f.queue[n:])
+	return out
+}
+
+// sendForwards sends a message and answers everyone in it. It is not the
+// leader's alone: it does not end with the leader's context.
+func (s *Service) sendForwards(ctx context.Context, holder string, batch []*forwarded) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.c.ForwardTimeout)
+	defer cancel()
+	requests := make([]api.AppendRequest, len(batch))
+	for i, one := range batch {
+		requests[i] = one.q
+	}
+	replies, err := s.d.Forward(ctx, holder, requests)
+	if err == nil && len(replies) != len(batch) {
+		err = problem.New(problem.Internal, "%d requests were answered by %d", len(batch), len(replies))
+	}
+	for i, one := range batch {
+		a := forwardAnswer{err: err}
+		if err == nil {
+			if a.reply = replies[i].Reply; a.reply == nil {
+				a.err = problem.New(problem.Code(replies[i].Code), "%s", replies[i].Error)
+			}
+		}
+		one.answer <- a
+	}
 }
 
 // replyOf answers with the greatest position of all writes.

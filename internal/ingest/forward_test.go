@@ -40,12 +40,13 @@ func pair(t *testing.T, forward func(ctx context.Context, to *Service, q api.App
 	other, err := New(Config{ForwardTimeout: 50 * time.Millisecond, Backoff: time.Microsecond}, Deps{
 		Log: holder.log, Lookup: newProjection("E", holder.log.all).lookup, Measures: quickMeasures, Name: "other",
 		Clock: func() time.Time { return time.Unix(1, 0) },
-		Forward: func(ctx context.Context, name string, q api.AppendRequest) (*api.AppendReply, error) {
+		Forward: func(ctx context.Context, name string, q []api.AppendRequest) ([]api.Forwarded, error) {
 			asked.Add(1)
-			if name != "holder" {
-				t.Errorf("forwarded to %q", name)
+			if name != "holder" || len(q) != 1 {
+				t.Errorf("%d requests forwarded to %q", len(q), name)
 			}
-			return forward(ctx, holder.svc, overWire(t, q))
+			reply, err := forward(ctx, holder.svc, overWire(t, q[0]))
+			return []api.Forwarded{{Reply: reply}}, err
 		},
 	})
 	if err != nil {
@@ -59,9 +60,17 @@ func pair(t *testing.T, forward func(ctx context.Context, to *Service, q api.App
 	return holder, other, asked
 }
 
+func appendForwarded(ctx context.Context, to *Service, q api.AppendRequest) (*api.AppendReply, error) {
+	out, err := to.AppendForwarded(ctx, []api.AppendRequest{q})
+	if err == nil && out[0].Error != "" {
+		err = errors.New(out[0].Error)
+	}
+	return out[0].Reply, err
+}
+
 func TestForward(t *testing.T) {
 	direct := func(ctx context.Context, to *Service, q api.AppendRequest) (*api.AppendReply, error) {
-		return to.AppendPrepared(ctx, q)
+		return appendForwarded(ctx, to, q)
 	}
 	tests := []struct {
 		name    string
@@ -70,7 +79,7 @@ func TestForward(t *testing.T) {
 	}{
 		{"the holder commits", direct, 2},
 		{"it answers too late, and has stored it", func(ctx context.Context, to *Service, q api.AppendRequest) (*api.AppendReply, error) {
-			_, _ = to.AppendPrepared(ctx, q)
+			_, _ = appendForwarded(ctx, to, q)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}, 1},
@@ -121,7 +130,7 @@ func TestForwardPreparesForTheSession(t *testing.T) {
 		if !q.Writes[0].Turn.Prepared {
 			t.Error("forwarded unprepared")
 		}
-		return to.AppendPrepared(ctx, q)
+		return appendForwarded(ctx, to, q)
 	})
 	if _, err := holder.svc.Configure(context.Background(), api.ConfigureRequest{Ref: ref("s"), Set: map[string]any{"large_file_chars": 2000}}); err != nil {
 		t.Fatal(err)
@@ -169,14 +178,14 @@ func openReplica(t *testing.T, s *natsembed.Server, name string, p *projection, 
 			}
 			return p.lookup(ctx, r)
 		},
-		Forward: func(ctx context.Context, to string, q api.AppendRequest) (*api.AppendReply, error) {
+		Forward: func(ctx context.Context, to string, q []api.AppendRequest) ([]api.Forwarded, error) {
 			return natsmicro.Forward(ctx, nc, to, q)
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := natsmicro.ServeCommits(nc, name, svc.AppendPrepared, natsmicro.Options{Name: "ingestor", Version: "0.0.0"})
+	srv, err := natsmicro.ServeCommits(nc, name, svc.AppendForwarded, natsmicro.Options{Name: "ingestor", Version: "0.0.0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,5 +300,50 @@ func TestLeaseHolderKilled(t *testing.T) {
 			t.Fatal(errors.New("the lease of a dead holder has not passed on"))
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Requests that come while messages are under way share the next one, and each
+// gets its own answer.
+func TestForwardsShareMessages(t *testing.T) {
+	f := newForwards()
+	release := make(chan struct{})
+	var messages, under atomic.Int64
+	message := func(_ context.Context, holder string, batch []*forwarded) {
+		messages.Add(1)
+		under.Add(int64(len(batch)))
+		<-release
+		for _, one := range batch {
+			one.answer <- forwardAnswer{reply: &api.AppendReply{Written: []api.Written{{ID: holder + one.q.Ref.Session}}}}
+		}
+	}
+	const n = 200
+	var g errgroup.Group
+	for i := range n {
+		g.Go(func() error {
+			name := fmt.Sprint(i)
+			r, err := f.send(context.Background(), "h", api.AppendRequest{Ref: ref(name)}, message)
+			if err != nil || r.Written[0].ID != "h"+name {
+				return fmt.Errorf("request %s: %+v, %w", name, r, err)
+			}
+			return nil
+		})
+	}
+	for all := 0; all < n; time.Sleep(time.Millisecond) { // those under way, and those who wait
+		f.mu.Lock()
+		all = int(under.Load()) + len(f.queue)
+		f.mu.Unlock()
+	}
+	close(release)
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if m := messages.Load(); m > 6 {
+		t.Errorf("%d messages", m)
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := f.send(cancelled, "h", api.AppendRequest{}, func(context.Context, string, []*forwarded) {}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a request that was given up: %v", err)
 	}
 }

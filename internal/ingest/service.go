@@ -32,6 +32,7 @@ type Service struct {
 	lanes      *lanes
 	calls      *calls
 	forwarding forwarding
+	forwards   *forwards
 }
 
 // New checks the configuration and makes a service.
@@ -45,7 +46,7 @@ func New(c Config, d Deps) (*Service, error) {
 	c = c.withDefaults()
 	return &Service{
 		c: c, d: d.withDefaults(), epoch: d.Log.Epoch(), partitions: d.Log.Partitions(),
-		queue: newQueue(), lanes: newLanes(c.MaxLanes), calls: newCalls(c.KnownCalls),
+		queue: newQueue(), lanes: newLanes(c.MaxLanes), calls: newCalls(c.KnownCalls), forwards: newForwards(),
 	}, nil
 }
 

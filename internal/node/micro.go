@@ -61,13 +61,13 @@ func (n *Node) serveWrites() {
 		return natsmicro.ServeWrites(n.conn, n.ingest, o)
 	})
 	n.endpoint("lcm-committer", func(o natsmicro.Options) (*natsmicro.Server, error) {
-		return natsmicro.ServeCommits(n.conn, n.name, n.ingest.AppendPrepared, o)
+		return natsmicro.ServeCommits(n.conn, n.name, n.ingest.AppendForwarded, o)
 	})
 }
 
 // forward hands appends to the ingestor that commits.
-func (n *Node) forward(ctx context.Context, name string, q api.AppendRequest) (*api.AppendReply, error) {
-	return natsmicro.Forward(ctx, n.conn, name, q)
+func (n *Node) forward(ctx context.Context, name string, requests []api.AppendRequest) ([]api.Forwarded, error) {
+	return natsmicro.Forward(ctx, n.conn, name, requests)
 }
 
 func (n *Node) serveCondenser() {
