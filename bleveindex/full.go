@@ -18,7 +18,7 @@ func full(err error) bool {
 	if problem.DiskFull(err) {
 		return true
 	}
-	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS} {
+	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EFBIG} {
 		if strings.Contains(err.Error(), e.Error()) {
 			return true
 		}

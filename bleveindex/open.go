@@ -105,6 +105,8 @@ func openError(dir string, err error) error {
 	switch {
 	case problem.IsCode(err, problem.Damaged):
 		return err
+	case full(err):
+		return problem.New(problem.Unavailable, "index %s: its disk takes no more (%v): %w", dir, err, api.ErrReopen)
 	case errors.Is(err, berrors.ErrTimeout):
 		return problem.New(problem.Unavailable, "index %s is in use by another process: %w", dir, err)
 	case errors.Is(err, fs.ErrPermission):

@@ -201,7 +201,7 @@ func (l *Log) Read(ctx context.Context, seq uint64) (events.Record, error) {
 
 func lost(seq uint64) error {
 	return problem.New(problem.Damaged, "the event at position %d cannot be read", seq).
-		WithHint("repair the log from a backup: `lcm doctor --repair`")
+		WithHint("repair the log from a backup: `lcm doctor --repair --from DIR`")
 }
 
 // record keeps every header but the server's own.

@@ -225,7 +225,7 @@ func checkLog(info *jetstream.StreamInfo) error {
 	}
 	if st.Msgs != want || st.NumDeleted != 0 || (st.LastSeq > 0 && st.FirstSeq != 1) {
 		return problem.New(problem.Damaged, "the log holds %d events between positions %d and %d: some are missing", st.Msgs, st.FirstSeq, st.LastSeq).
-			WithHint("stop, keep the files, and restore from a backup with `lcm restore`, or see `lcm doctor --repair`")
+			WithHint("stop, keep the files, and restore from a backup with `lcm restore`, or see `lcm doctor --repair --from DIR`")
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func (s *Service) compare(ctx context.Context, ref events.Ref, subject string, l
 		return nil
 	}
 	return problem.New(problem.Damaged, "session %s ends at %d in the log, the projection has seen %d: %w", ref, last, seen, errLost).
-		WithHint("the session is closed for writing; repair the log from a backup with `lcm doctor --repair`")
+		WithHint("the session is closed for writing; repair the log from a backup with `lcm doctor --repair --from DIR`")
 }
 
 // prepare fills in what the job's turns lack, once, for its limit.

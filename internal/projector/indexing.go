@@ -84,9 +84,7 @@ func (s *Service) reopenIndex() error {
 		s.mu.Unlock()
 		return errClosed()
 	}
-	if err := s.index.Close(); err != nil {
-		s.log.Warn("close the index", "err", err)
-	}
+	_ = s.index.Close() // it has said why it stopped, and may be closed already
 	s.mu.Unlock()
 	return s.openIndex()
 }

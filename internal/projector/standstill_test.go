@@ -167,3 +167,42 @@ func TestDoctorSeesAStandstill(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDoctorTellsWhatTheScrubberFound: a missing position, or one that changed
+// since it was applied, is a fault; an event that was rejected as it came is not.
+func TestDoctorTellsWhatTheScrubberFound(t *testing.T) {
+	log := newLog("E1")
+	log.say(ref("a"), events.RoleUser, "one")
+	log.put(events.Message{Subject: events.Subject(events.LaneTimeline, ref("a"), log.parts), Data: []byte("forged")}) // at 2
+	f := setup(t, log)
+	var found atomic.Pointer[api.ScrubStatus]
+	found.Store(&api.ScrubStatus{})
+	f.deps.Scrub = func() *api.ScrubStatus { return found.Load() }
+	f.start()
+	f.awaitIndex()
+	walked := api.ScrubStatus{Epoch: "E1", Last: 9, Ended: time.Unix(1, 0), Started: time.Unix(0, 0)}
+	for _, c := range []struct {
+		name   string
+		faults []api.VerifyFault
+		epoch  string
+		ok     bool
+		says   string
+	}{
+		{"nothing", nil, "E1", true, "every position up to 9 was read"},
+		{"a forged event", []api.VerifyFault{{Seq: 2, Kind: api.FaultBroken}}, "E1", true, "every position"},
+		{"a lost position", []api.VerifyFault{{Seq: 5, Kind: api.FaultLost}}, "E1", true, "every position"},
+		{"an event that changed", []api.VerifyFault{{Seq: 1, Kind: api.FaultBroken, Reason: "x"}}, "E1", false, "position 1 is broken"},
+		{"a missing one", []api.VerifyFault{{Seq: 7, Kind: api.FaultMissing, Reason: "x"}}, "E1", false, "position 7 is missing"},
+		{"of another log", []api.VerifyFault{{Seq: 7, Kind: api.FaultMissing}}, "E0", true, "not read to its end"},
+	} {
+		st := walked
+		st.Faults, st.Epoch = c.faults, c.epoch
+		found.Store(&st)
+		r, err := f.Doctor(within(t), api.DoctorRequest{})
+		must(t, err)
+		i := strings.Index(fmt.Sprint(r.Checks), "{scrub ")
+		if i < 0 || r.OK != c.ok || !strings.Contains(fmt.Sprint(r.Checks)[i:], c.says) {
+			t.Errorf("%s: ok %v, %v", c.name, r.OK, r.Checks)
+		}
+	}
+}
