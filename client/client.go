@@ -50,6 +50,29 @@ func InProcess(h http.Handler) *Client {
 	return c
 }
 
+// WithToken sends a bearer token with every call; "" sends none.
+func (c *Client) WithToken(token string) *Client {
+	if token == "" {
+		return c
+	}
+	next := c.http.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return c.WithTransport(withToken{token, next})
+}
+
+type withToken struct {
+	token string
+	next  http.RoundTripper
+}
+
+func (t withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+t.token)
+	return t.next.RoundTrip(r)
+}
+
 // WithTransport is the client over another transport, for proxies, certificates
 // and tests.
 func (c *Client) WithTransport(t http.RoundTripper) *Client {

@@ -2,6 +2,8 @@ package grant
 
 import (
 	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -77,7 +79,12 @@ func (k Key) Open(token string, now time.Time) (Claims, error) {
 	return s.Claims, nil
 }
 
-// Looks reports whether a bearer token may be a grant, and is no other kind.
+// Looks reports whether a bearer token says that it is a grant.
 func Looks(token string) bool {
-	return strings.HasPrefix(token, "eyJ") && strings.Count(token, ".") == 2
+	head, _, _ := strings.Cut(token, ".")
+	b, err := base64.RawURLEncoding.DecodeString(head)
+	var h struct {
+		Type string `json:"typ"`
+	}
+	return err == nil && json.Unmarshal(b, &h) == nil && h.Type == kind
 }

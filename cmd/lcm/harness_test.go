@@ -119,7 +119,7 @@ func serveInto(t *testing.T, dir string, log interface {
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	line := make([]byte, 4096)
 	n, err := out.Read(line)
-	if err != nil || !strings.Contains(string(line[:n]), "http://") {
+	if err != nil || !strings.Contains(string(line[:n]), "://") {
 		t.Fatalf("lcm serve said %q, %v\n%s", line[:n], err, log.String())
 	}
 	return c

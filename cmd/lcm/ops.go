@@ -89,7 +89,7 @@ func (a *app) initCmd() *cobra.Command {
 func (a *app) serveCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run every role in one process, with HTTP on a loopback address",
+		Short: "Run every role in one process, with HTTP",
 		Example: `  lcm serve
   lcm serve --http 127.0.0.1:9000 --data-dir /var/lib/lcm
   lcm serve --nats nats://127.0.0.1:4222      on an external server`,

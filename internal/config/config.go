@@ -32,9 +32,13 @@ type Config struct {
 	NATSCreds string `koanf:"nats_creds"`
 	// Server is the URL of a running `lcm serve`, for commands.
 	Server string `koanf:"server"`
-	// Tenant of commands and of callers that name none.
+	// Token is the bearer token that commands send to Server: best given as
+	// LCM_TOKEN. It decides the tenant.
+	Token Secret `koanf:"token"`
+	// Tenant of commands, and of operators that name none. Default "default";
+	// with a Token, its own.
 	Tenant string `koanf:"tenant"`
-	// HTTP is where `lcm serve` listens: a loopback address.
+	// HTTP is where `lcm serve` listens. Beyond loopback auth.mode must be set.
 	HTTP string `koanf:"http"`
 	// OpsListen is where a process answers /livez, /readyz, /metrics, and, on a
 	// loopback address, /debug/pprof/. "" = where HTTP is answered, without
@@ -56,6 +60,7 @@ type Config struct {
 	LogLevel string `koanf:"log_level"`
 
 	Auth       Auth       `koanf:"auth"`
+	TLS        TLS        `koanf:"tls"`
 	Projector  Projector  `koanf:"projector"`
 	Scrub      Scrub      `koanf:"scrub"`
 	Condenser  Condenser  `koanf:"condenser"`
@@ -74,7 +79,59 @@ type Auth struct {
 	// mode 600. Every toolsvc of a log needs the same one. Default grant.key in
 	// the data directory, made when it is first needed.
 	GrantKey string `koanf:"grant_key"`
+	// Mode: none (the default; on loopback only: whoever reaches it is the
+	// operator), tokens (`lcm token`), oidc (an OpenID issuer's tokens, and
+	// those of `lcm token`). Grants are honoured in each.
+	Mode string `koanf:"mode"`
+	// Tokens is the file of `lcm token`. Default tokens.json in the data
+	// directory.
+	Tokens string `koanf:"tokens"`
+	// Issuer and Audience as the claims iss and aud have them; JWKS is the URL
+	// of the issuer's keys, "" = as its discovery says.
+	Issuer   string `koanf:"issuer"`
+	Audience string `koanf:"audience"`
+	JWKS     string `koanf:"jwks"`
+	// TenantClaim names the tenant, default lcm_tenant; ScopesClaim holds the
+	// scopes, default scope, each behind ScopePrefix, default lcm:, as in
+	// "lcm:read lcm:append".
+	TenantClaim string `koanf:"tenant_claim"`
+	ScopesClaim string `koanf:"scopes_claim"`
+	ScopePrefix string `koanf:"scope_prefix"`
+	// RequestsPerSecond of one caller that is no operator, in bursts of twice
+	// as many. Default 50; 0 = no limit.
+	RequestsPerSecond float64 `koanf:"requests_per_second"`
+	// Concurrency is how many requests of such a caller are in hand at once.
+	// Default 32: contexts that wait hold one each. 0 = no limit.
+	Concurrency int `koanf:"concurrency"`
+	// MaxBodyMB bounds one request of such a caller, in MiB. Default 256: an
+	// import. 0 = no limit.
+	MaxBodyMB int `koanf:"max_body_mb"`
 }
+
+// TLS settings of HTTP.
+type TLS struct {
+	// Cert and Key are PEM files.
+	Cert string `koanf:"cert"`
+	Key  string `koanf:"key"`
+	// Elsewhere: a proxy ends TLS, and the network between it and this process
+	// is private.
+	Elsewhere bool `koanf:"elsewhere"`
+}
+
+// Secret is a string that shows itself to nobody who prints it.
+type Secret string
+
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "(secret)"
+}
+
+// GoString, MarshalText and LogValue keep it out of %#v, JSON and logs.
+func (s Secret) GoString() string             { return s.String() }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (s Secret) LogValue() slog.Value         { return slog.StringValue(s.String()) }
 
 // Projector settings.
 type Projector struct {
@@ -311,7 +368,11 @@ func Default() Config {
 	return Config{
 		DataDir: defaultDataDir(), Tenant: "default", HTTP: "127.0.0.1:8420", ReadyLag: 10_000,
 		Partitions: events.DefaultPartitions, Replicas: 1, LogLevel: "info",
-		Scrub:      Scrub{EventsPerSecond: 500, EveryHours: 24},
+		Scrub: Scrub{EventsPerSecond: 500, EveryHours: 24},
+		Auth: Auth{
+			TenantClaim: "lcm_tenant", ScopesClaim: "scope", ScopePrefix: "lcm:",
+			RequestsPerSecond: 50, Concurrency: 32, MaxBodyMB: 256,
+		},
 		Condenser:  Condenser{Workers: 2, Leaves: 4},
 		Summarizer: Summarizer{Kind: Extractive, TimeoutSeconds: 120, WhenDown: Wait},
 		Map:        Map{Calls: 64, LeaseSeconds: 30},
@@ -357,6 +418,9 @@ func Load(path string, environ []string, flags map[string]any) (Config, error) {
 	}
 	if err := all.UnmarshalWithConf("", &c, koanf.UnmarshalConf{}); err != nil {
 		return c, fmt.Errorf("configuration: %w", err)
+	}
+	if c.Token != "" && !all.Exists("tenant") {
+		c.Tenant = "" // the token's
 	}
 	if err := unknownKeys(all); err != nil {
 		return c, fmt.Errorf("configuration %s: %w", path, err)
@@ -424,7 +488,22 @@ func (c Config) Validate() error {
 	if c.Condenser.Workers < 1 || c.Condenser.Leaves < 1 {
 		errs = append(errs, errors.New("condenser.workers and condenser.leaves must be at least 1"))
 	}
-	if err := (events.Ref{Tenant: c.Tenant, Session: "x"}).Validate(); err != nil {
+	switch c.Auth.Mode {
+	case "", "none", "tokens":
+	case "oidc":
+		if c.Auth.Issuer == "" || c.Auth.Audience == "" || c.Auth.TenantClaim == "" {
+			errs = append(errs, errors.New("auth.mode is oidc: auth.issuer, auth.audience and auth.tenant_claim are needed"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("auth.mode is %q: none, tokens or oidc", c.Auth.Mode))
+	}
+	if c.Auth.RequestsPerSecond < 0 || c.Auth.Concurrency < 0 || c.Auth.MaxBodyMB < 0 {
+		errs = append(errs, errors.New("the limits of auth cannot be negative"))
+	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		errs = append(errs, errors.New("tls.cert and tls.key go together"))
+	}
+	if err := (events.Ref{Tenant: c.Tenant, Session: "x"}).Validate(); err != nil && (c.Tenant != "" || c.Token == "") {
 		errs = append(errs, err)
 	}
 	var level slog.Level

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,5 +73,27 @@ func TestLoadAccepts(t *testing.T) {
 		if _, err := Load("", nil, map[string]any{"data_dir": t.TempDir(), "server": server, "log_level": "warn"}); err != nil {
 			t.Errorf("server %q: %v", server, err)
 		}
+	}
+}
+
+// A token decides the tenant, and shows itself to nobody.
+func TestToken(t *testing.T) {
+	c, err := Load("", []string{"LCM_TOKEN=lcm_1_topsecret"}, map[string]any{"data_dir": t.TempDir()})
+	if err != nil || c.Token != "lcm_1_topsecret" || c.Tenant != "" {
+		t.Fatalf("%q of tenant %q, %v", string(c.Token), c.Tenant, err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "config", c, "token", c.Token)
+	asJSON, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{fmt.Sprint(c), fmt.Sprintf("%#v %+v %q", c, c, c.Token), string(asJSON), log.String()} {
+		if strings.Contains(text, "topsecret") {
+			t.Errorf("it shows: %s", text)
+		}
+	}
+	if c, err = Load("", []string{"LCM_TOKEN=x", "LCM_TENANT=acme"}, map[string]any{"data_dir": t.TempDir()}); err != nil || c.Tenant != "acme" {
+		t.Errorf("tenant %q, %v", c.Tenant, err)
 	}
 }

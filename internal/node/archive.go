@@ -26,7 +26,7 @@ import (
 func ConnectLog(ctx context.Context, c config.Config, log *slog.Logger, version string) (*client.Client, func() error, error) {
 	nothing := func() error { return nil }
 	if c.Server != "" {
-		return client.New(c.Server), nothing, nil
+		return client.New(c.Server).WithToken(string(c.Token)), nothing, nil
 	}
 	if c.NATS != "" {
 		nc, err := dial(c)
@@ -44,7 +44,7 @@ func ConnectLog(ctx context.Context, c config.Config, log *slog.Logger, version 
 			return nil, nil, problem.New(problem.Unavailable, "data directory %s is owned by process %d, which does not answer at %s: %w", c.DataDir, owner.PID, owner.URL, err).
 				WithHint("wait for it, or end process %d", owner.PID)
 		}
-		return client.New(owner.URL), nothing, nil
+		return client.New(owner.URL).WithToken(owner.Token), nothing, nil
 	}
 	_ = os.Remove(filepath.Join(c.DataDir, ownerFile)) // of a server that was killed
 	dir := logDir(c)

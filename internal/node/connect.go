@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"lcm/client"
@@ -27,7 +25,7 @@ const answerWithin = 5 * time.Second
 func Connect(ctx context.Context, c config.Config, log *slog.Logger, version string) (*client.Client, func() error, error) {
 	nothing := func() error { return nil }
 	if c.Server != "" {
-		return client.New(c.Server), nothing, nil
+		return client.New(c.Server).WithToken(string(c.Token)), nothing, nil
 	}
 	if c.NATS != "" {
 		return open(ctx, c, Roles{Toolsvc: true}, nil, log, version)
@@ -41,7 +39,7 @@ func Connect(ctx context.Context, c config.Config, log *slog.Logger, version str
 			return nil, nil, problem.New(problem.Unavailable, "data directory %s is owned by process %d, which does not answer at %s: %w", c.DataDir, owner.PID, owner.URL, err).
 				WithHint("wait for it, or end process %d", owner.PID)
 		}
-		return client.New(owner.URL), nothing, nil
+		return client.New(owner.URL).WithToken(owner.Token), nothing, nil
 	}
 	// What a server that was killed left behind: the lock says it is gone.
 	_ = os.Remove(filepath.Join(c.DataDir, ownerFile))
@@ -121,14 +119,11 @@ func alive(ctx context.Context, o *Owner) error {
 // Serve runs every role over the data directory, with HTTP, until ctx ends.
 // ready is told the URL once requests are answered.
 func Serve(ctx context.Context, c config.Config, log *slog.Logger, version string, ready func(url string)) error {
-	if err := loopback(c.HTTP); err != nil {
+	fronts, own, err := listen(c)
+	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", c.HTTP)
-	if err != nil {
-		return problem.New(problem.Unavailable, "listen on %s: %w", c.HTTP, err).WithHint("another server may be running there: choose another with --http")
-	}
-	defer listener.Close()
+	defer closeAll(fronts)
 	ops, err := listenOps(c, All())
 	if err != nil {
 		return err
@@ -150,28 +145,11 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, version strin
 		return err
 	}
 	n.serveOps(ops)
-	url := "http://" + listener.Addr().String()
-	silence, err := announce(c.DataDir, Owner{PID: os.Getpid(), URL: url, Epoch: n.Epoch()})
+	silence, err := announce(c.DataDir, Owner{PID: os.Getpid(), URL: fronts[len(fronts)-1].url(), Token: own, Epoch: n.Epoch()})
 	if err != nil {
 		return errors.Join(err, n.Close())
 	}
 	defer silence()
-	ready(url)
-	return errors.Join(traced(ctx, version, log, func() error { return n.runWithHTTP(ctx, listener) }), n.Close())
-}
-
-// loopback refuses addresses that others can reach: callers are not
-// authenticated yet.
-func loopback(addr string) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
-		return problem.New(problem.Invalid, "address %q: %w", addr, err).WithHint("write 127.0.0.1:8420")
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return problem.New(problem.Invalid, "address %s is not a loopback address", addr).WithHint("callers are not authenticated: listen on 127.0.0.1 and put a proxy in front")
-	}
-	return nil
+	ready(fronts[0].url())
+	return errors.Join(traced(ctx, version, log, func() error { return n.runWithHTTP(ctx, fronts) }), n.Close())
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -58,15 +57,12 @@ func runRole(ctx context.Context, name string, r Roles, args []string, stdout, s
 		}
 		defer lock.release()
 	}
-	var listener net.Listener
+	var fronts []front
 	if r.Toolsvc {
-		if err := loopback(c.HTTP); err != nil {
+		if fronts, _, err = listen(c); err != nil {
 			return err
 		}
-		if listener, err = net.Listen("tcp", c.HTTP); err != nil {
-			return problem.New(problem.Unavailable, "listen on %s: %w", c.HTTP, err).WithHint("choose another address with --http")
-		}
-		defer listener.Close()
+		defer closeAll(fronts)
 	}
 	ops, err := listenOps(c, r)
 	if err != nil {
@@ -85,9 +81,9 @@ func runRole(ctx context.Context, name string, r Roles, args []string, stdout, s
 	}
 	fmt.Fprintf(stdout, "%s runs on %s, log %s\n", name, shown(c.NATS), n.Epoch())
 	run := func() error { return n.Run(ctx) }
-	if listener != nil {
-		fmt.Fprintf(stdout, "%s answers at http://%s\n", name, listener.Addr())
-		run = func() error { return n.runWithHTTP(ctx, listener) }
+	if fronts != nil {
+		fmt.Fprintf(stdout, "%s answers at %s\n", name, fronts[0].url())
+		run = func() error { return n.runWithHTTP(ctx, fronts) }
 	}
 	return errors.Join(traced(ctx, version, log, run), n.Close())
 }
@@ -110,7 +106,7 @@ func roleConfig(name string, r Roles, args []string, stderr io.Writer) (config.C
 		setting("partitions", "projector.partitions", "partitions kept here, as in 0-7 or 0,3 (default all)")
 	}
 	if r.Toolsvc {
-		setting("http", "http", "loopback `address` to listen on")
+		setting("http", "http", "`address` to listen on; beyond loopback auth.mode must be set")
 	}
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"lcm/client"
 	"lcm/internal/config"
 	"lcm/internal/mcp"
-	"lcm/internal/problem"
 	"lcm/internal/toolsvc"
 )
 
@@ -35,13 +33,14 @@ func Share(ctx context.Context, c config.Config, log *slog.Logger, version strin
 	if c.Server != "" || c.NATS != "" {
 		return Connect(ctx, c, log, version)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	c.HTTP, c.TLS = "127.0.0.1:0", config.TLS{} // for commands of this machine alone
+	fronts, own, err := listen(c)
 	if err != nil {
-		return nil, nil, problem.New(problem.Unavailable, "listen on 127.0.0.1: %w", err)
+		return nil, nil, err
 	}
 	lock, owner, err := waitLock(ctx, c.DataDir)
 	if err != nil || owner != nil {
-		listener.Close()
+		closeAll(fronts)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -50,20 +49,20 @@ func Share(ctx context.Context, c config.Config, log *slog.Logger, version strin
 	_ = os.Remove(filepath.Join(c.DataDir, ownerFile)) // of a server that is gone
 	n, err := Open(ctx, c, All(), log, version)
 	if err != nil {
-		listener.Close()
+		closeAll(fronts)
 		lock.release()
 		return nil, nil, err
 	}
-	silence, err := announce(c.DataDir, Owner{PID: os.Getpid(), URL: "http://" + listener.Addr().String(), Epoch: n.Epoch()})
+	silence, err := announce(c.DataDir, Owner{PID: os.Getpid(), URL: fronts[0].url(), Token: own, Epoch: n.Epoch()})
 	if err != nil {
-		listener.Close()
+		closeAll(fronts)
 		err = errors.Join(err, n.Close())
 		lock.release()
 		return nil, nil, err
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
-	go func() { ended <- n.runWithHTTP(run, listener) }()
+	go func() { ended <- n.runWithHTTP(run, fronts) }()
 	done := func() error {
 		cancel()
 		silence()

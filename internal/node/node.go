@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,8 +18,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lcm/boltstore"
+	"lcm/internal/api"
+	"lcm/internal/auth"
 	"lcm/internal/condenser"
 	"lcm/internal/config"
+	"lcm/internal/grants"
 	"lcm/internal/ingest"
 	"lcm/internal/mapper"
 	"lcm/internal/metrics"
@@ -66,7 +68,8 @@ type Node struct {
 	maps      *mapper.Service
 	mapStore  *boltstore.Jobs
 	tools     *toolsvc.Service
-	handler   http.Handler
+	grants    *grants.Authority
+	inner     http.Handler // the tools, for whoever comes with a caller
 
 	// loops of the roles; Run starts them all, the first exit stops all.
 	loops []loop
@@ -224,8 +227,9 @@ func holdsFiles(dir string) (bool, error) {
 // Epoch names the log.
 func (n *Node) Epoch() string { return n.log.Epoch() }
 
-// Handler serves the tools over HTTP; nil without the toolsvc role.
-func (n *Node) Handler() http.Handler { return n.handler }
+// Handler serves the tools to the operator, in this process; it needs the
+// toolsvc role.
+func (n *Node) Handler() http.Handler { return auth.As(api.Operator(), n.inner) }
 
 // Run runs the roles until ctx ends or one of them fails.
 func (n *Node) Run(ctx context.Context) error {
@@ -250,10 +254,12 @@ func (n *Node) Run(ctx context.Context) error {
 	return err
 }
 
-// runWithHTTP runs the roles and serves their tools on listener.
-func (n *Node) runWithHTTP(ctx context.Context, listener net.Listener) error {
+// runWithHTTP runs the roles and serves their tools on some listeners.
+func (n *Node) runWithHTTP(ctx context.Context, fronts []front) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return n.serveHTTP(gctx, listener, n.withMetrics(failing{n.handler, n})) })
+	for _, f := range fronts {
+		g.Go(func() error { return serveUntil(gctx, f.server(n), f.serve) })
+	}
 	g.Go(func() error { return n.Run(gctx) })
 	return g.Wait()
 }

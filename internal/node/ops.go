@@ -144,9 +144,14 @@ func local(next http.HandlerFunc) http.HandlerFunc {
 // serveHTTP answers on a listener until ctx ends; requests in hand get a grace.
 func (n *Node) serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(n.slog.Handler(), slog.LevelWarn)}
+	return serveUntil(ctx, srv, func(s *http.Server) error { return s.Serve(l) })
+}
+
+// serveUntil runs a server until ctx ends, and lets requests in hand end.
+func serveUntil(ctx context.Context, srv *http.Server, serve func(*http.Server) error) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(srv); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil

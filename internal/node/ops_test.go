@@ -28,7 +28,8 @@ func opsNode(t *testing.T, change func(*config.Config)) (base, ops string, n *No
 	if change != nil {
 		change(&c)
 	}
-	http, err := net.Listen("tcp", "127.0.0.1:0")
+	c.HTTP = "127.0.0.1:0"
+	fronts, _, err := listen(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func opsNode(t *testing.T, change func(*config.Config)) (base, ops string, n *No
 	n.serveOps(operators)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- n.runWithHTTP(ctx, http) }()
+	go func() { ended <- n.runWithHTTP(ctx, fronts) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -52,7 +53,7 @@ func opsNode(t *testing.T, change func(*config.Config)) (base, ops string, n *No
 			t.Error(err)
 		}
 	})
-	return "http://" + http.Addr().String(), "http://" + operators.Addr().String(), n
+	return fronts[0].url(), "http://" + operators.Addr().String(), n
 }
 
 func get(t *testing.T, url string, header ...string) (int, string) {

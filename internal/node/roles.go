@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"path/filepath"
@@ -13,7 +14,6 @@ import (
 	"lcm/condense"
 	"lcm/events"
 	"lcm/internal/api"
-	"lcm/internal/auth"
 	"lcm/internal/condenser"
 	"lcm/internal/ingest"
 	"lcm/internal/problem"
@@ -160,12 +160,13 @@ func (n *Node) CondenserWith(s condense.Summarizer, leaves int) (*condenser.Serv
 }
 
 func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser, m toolsvc.Maps) error {
+	n.grants = n.openGrants()
 	cfg := toolsvc.DefaultConfig()
-	cfg.DefaultTenant, cfg.ReadyLag = n.cfg.Tenant, uint64(n.cfg.ReadyLag)
+	cfg.DefaultTenant, cfg.ReadyLag = cmp.Or(n.cfg.Tenant, cfg.DefaultTenant), uint64(n.cfg.ReadyLag)
 	var err error
 	n.tools, err = toolsvc.New(cfg, toolsvc.Deps{
 		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: ingest.Parse,
-		Grants:  n.openGrants(),
+		Grants:  n.grants,
 		Streams: n.stuck(),
 		Verify:  verifier(n.log), Export: exporter(n.log), Maps: m, MapUpload: n.mapUpload, State: n.log.State, Models: n.modelStates, Observer: n.metrics,
 		Import: func(ctx context.Context, src io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error) {
@@ -190,7 +191,7 @@ func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser, m tools
 	if err != nil {
 		return err
 	}
-	n.handler = auth.As(api.Operator(), h)
+	n.inner = h
 	n.serveTools()
 	return nil
 }

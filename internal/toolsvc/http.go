@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -66,7 +64,7 @@ func (s *Service) handler(tools []Tool, log *slog.Logger, version string, mounts
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem.New(problem.NotFound, "there is no %s %s", r.Method, r.URL.Path).WithHint("GET /v1/openapi.json describes what there is"))
 	})
-	return identified(loopbackOnly(m)), nil
+	return identified(m), nil
 }
 
 // routes is a mux that says which methods a path has.
@@ -88,29 +86,6 @@ func (m routes) handle(path string, h http.HandlerFunc, methods ...string) {
 	})
 }
 
-// loopbackOnly refuses what a browser page of another origin sends to this
-// machine: a request must name a loopback host, and an Origin, where there is
-// one, too. Until callers authenticate this is the whole fence.
-func loopbackOnly(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		origin, err := url.Parse(r.Header.Get("Origin"))
-		if !loopbackHost(r.Host) || err != nil || origin.Host != "" && !loopbackHost(origin.Host) {
-			writeProblem(w, problem.New(problem.Forbidden, "this server answers loopback requests only, not host %q", r.Host))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func loopbackHost(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // readyWithin bounds what /readyz asks: a probe gives up sooner than a reader.
 const readyWithin = 5 * time.Second
 
@@ -125,7 +100,7 @@ func (s *Service) ready(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem.From(err))
 		return
 	}
-	writeJSON(w, http.StatusOK, st)
+	writeJSON(w, http.StatusOK, shared(ctx, st))
 }
 
 // Ready says why projections in that state should not be asked yet, nil where
@@ -259,6 +234,9 @@ func queryJSON(t Tool, q url.Values) (json.RawMessage, error) {
 	collectFields(t.in, fields)
 	obj := map[string]any{}
 	for name, vals := range q {
+		if name == "grant" { // addresses are logged on the way
+			return nil, problem.New(problem.Invalid, "%s: a grant does not go into the query", t.Name).WithHint("send it as bearer token, or in the body")
+		}
 		typ, ok := fields[name]
 		if !ok {
 			return nil, problem.New(problem.Invalid, "%s has no parameter %q", t.Name, name)
@@ -339,15 +317,5 @@ func writeProblem(w http.ResponseWriter, p *problem.Error) { writeProblemWith(w,
 
 // writeProblemWith adds extension members, as the RFC calls them.
 func writeProblemWith(w http.ResponseWriter, p *problem.Error, more map[string]any) {
-	if p.Status() == 0 { // a code of a later build
-		p = problem.New(problem.Internal, "%s: %s", p.Code, p.Text)
-	}
-	out := map[string]any{
-		"type": "about:blank", "title": http.StatusText(p.Status()), "status": p.Status(),
-		"code": p.Code, "detail": p.Text, "hint": p.Hint,
-	}
-	maps.Copy(out, more)
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(p.Status())
-	_ = json.NewEncoder(w).Encode(out) // the client is gone: nobody to tell
+	problem.Respond(w, p, more)
 }

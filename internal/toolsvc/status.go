@@ -31,13 +31,25 @@ func (s *Service) Status(ctx context.Context, in api.StatusIn) (*api.SystemStatu
 	if err != nil {
 		return nil, err
 	}
-	out := &api.SystemStatus{StatusReply: *st, Models: s.models(ctx)}
-	if s.d.State != nil {
+	out := &api.SystemStatus{StatusReply: *shared(ctx, st), Models: s.models(ctx)}
+	if c, _ := api.CallerOf(ctx); c.Operator && s.d.State != nil {
 		sctx, cancel := context.WithTimeout(ctx, stateWithin)
 		defer cancel()
 		out.Log, _ = s.d.State(sctx) // what cannot be read is left out
 	}
 	return out, nil
+}
+
+// shared is what a caller is told of the state: sizes are of every tenant, so the
+// operator's alone.
+func shared(ctx context.Context, st *api.StatusReply) *api.StatusReply {
+	if c, _ := api.CallerOf(ctx); c.Operator {
+		return st
+	}
+	return &api.StatusReply{
+		Epoch: st.Epoch, Partitions: st.Partitions, LogSeq: st.LogSeq,
+		Applied: st.Applied, Indexed: st.Indexed, Lag: st.Lag, IndexLag: st.IndexLag,
+	}
 }
 
 // models tells about the models, and about spending what concerns the caller.
