@@ -41,6 +41,7 @@ func (s *Service) Grep(ctx context.Context, r api.GrepRequest) (*api.GrepReply, 
 	}
 	sctx, cancel := scanContext(ctx, s.cfg.ScanWait)
 	defer cancel()
+	defer g.standUp()
 	err = g.find(sctx)
 	if err == nil {
 		err = g.finish(ctx)
@@ -63,7 +64,6 @@ func (g *grep) find(ctx context.Context) error {
 	if err := g.sit(ctx); err != nil {
 		return g.timeOr(ctx, err)
 	}
-	defer g.standUp()
 	return work(ctx)
 }
 

@@ -55,15 +55,18 @@ type line struct {
 }
 
 func newLine(text string, start, end int) *line {
-	l := &line{start: start}
+	l := &line{start: start, place: make([]int, 0, end-start)}
+	l.out.Grow(end - start + 2*len("…"))
 	if start > 0 {
 		l.out.WriteString("…")
 	}
 	space, begun := false, false
 	for i, r := range text[start:end] {
-		n := utf8.RuneLen(r)
+		n := 1
 		if r == utf8.RuneError { // also what is no UTF-8
 			_, n = utf8.DecodeRuneInString(text[start+i:])
+		} else if r >= utf8.RuneSelf {
+			n = utf8.RuneLen(r)
 		}
 		if unicode.IsSpace(r) {
 			space = begun
