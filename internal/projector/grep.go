@@ -62,7 +62,11 @@ func (g *grep) find(ctx context.Context) error {
 		g.awaitToken(ctx)
 	}
 	if err := g.sit(ctx); err != nil {
-		return g.timeOr(ctx, err)
+		if g.q.ranked() {
+			return g.timeOr(ctx, err)
+		}
+		g.ranOut(0)
+		return nil
 	}
 	return work(ctx)
 }
