@@ -148,3 +148,42 @@ func TestFollowSurvivesItsConsumer(t *testing.T) {
 		}
 	}
 }
+
+// What fails in the middle of a batch is handed over again: a follower's
+// position does not move past it.
+func TestFollowGoesOnAtAFailure(t *testing.T) {
+	l := open(t)
+	fill(t, l, "a", 300)
+	broken, at := errors.New("broken"), uint64(0)
+	var seen []uint64
+	handle := func(_ context.Context, recs []events.Record) error {
+		for _, r := range recs {
+			if r.Seq == 123 && at < 123 && len(seen) < 200 {
+				return broken // its position, and that of the batch, are not kept
+			}
+		}
+		for _, r := range recs {
+			seen = append(seen, r.Seq)
+		}
+		at = recs[len(recs)-1].Seq
+		if at == 300 {
+			return errors.New("done")
+		}
+		return nil
+	}
+	if err := l.Follow(ctx(t), at, handle); !errors.Is(err, broken) {
+		t.Fatalf("err = %v", err)
+	}
+	if at >= 123 {
+		t.Fatalf("the position is %d", at)
+	}
+	got := append(seen, collect(t, l, at, 300, nil)...)
+	for i, seq := range got {
+		if seq != uint64(i+1) {
+			t.Fatalf("event %d is position %d", i+1, seq)
+		}
+	}
+	if len(got) != 300 {
+		t.Errorf("%d events", len(got))
+	}
+}
