@@ -157,17 +157,25 @@ func TestPermissions(t *testing.T) {
 		{"pub", "lcm.q.0.plan", "ingestor condenser toolsvc"},
 		{"pub", "lcm.w.append", "toolsvc"},
 		{"pub", "lcm.c.condense", "toolsvc"},
-		{"pub", "lcm.t.show", "agent"},
-		{"pub", "lcm.t.rebuild", ""},
-		{"pub", "lcm.t.doctor", ""},
-		{"pub", "lcm.t.dead", ""},
-		{"pub", "lcm.t.dead-retry", ""},
+		{"pub", "lcm.t.default.show", "agent"},
+		{"pub", "lcm.t.acme.show", ""},
+		{"pub", "lcm.t.show", ""},
+		{"pub", "lcm.t.default.rebuild", ""},
+		{"pub", "$KV.LCM_GRANTS.01ROOT", "toolsvc"},
+		{"pub", "$JS.API.DIRECT.GET.KV_LCM_GRANTS.$KV.LCM_GRANTS.01ROOT", "toolsvc"},
+		{"pub", "$JS.API.STREAM.CREATE.KV_LCM_GRANTS", "toolsvc"},
+		{"pub", "$JS.API.STREAM.UPDATE.KV_LCM_GRANTS", ""},
+		{"pub", "$JS.API.STREAM.DELETE.KV_LCM_GRANTS", ""},
+		{"pub", "$JS.API.STREAM.PURGE.KV_LCM_GRANTS", ""},
+		{"pub", "lcm.t.default.doctor", ""},
+		{"pub", "lcm.t.default.dead", ""},
+		{"pub", "lcm.t.default.dead-retry", ""},
 		{"pub", "_INBOX.x", "ingestor projector condenser toolsvc"},
 		{"pub", "$SRV.PING", ""},
 		{"sub", "lcm.q.0.plan", "projector"},
 		{"sub", "lcm.w.append", "ingestor"},
 		{"sub", "lcm.c.condense", "condenser"},
-		{"sub", "lcm.t.show", "toolsvc"},
+		{"sub", "lcm.t.default.show", "toolsvc"},
 		{"sub", "lcm.wake.task", "condenser"},
 		{"sub", "$SRV.PING", "ingestor projector condenser toolsvc"},
 		{"sub", "_INBOX.>", "ingestor projector condenser toolsvc agent"},
@@ -242,9 +250,9 @@ func TestPermissions(t *testing.T) {
 func TestAgentsReachNothingThroughReplies(t *testing.T) {
 	c := start(t)
 	agent, tools := c.connect(t, "agent"), c.connect(t, "toolsvc")
-	_, err := tools.Subscribe("lcm.t.show", func(m *nats.Msg) { _ = m.Respond([]byte("{}")) })
+	_, err := tools.Subscribe("lcm.t.default.show", func(m *nats.Msg) { _ = m.Respond([]byte("{}")) })
 	must(t, err)
-	rebuild, err := tools.SubscribeSync("lcm.t.rebuild")
+	rebuild, err := tools.SubscribeSync("lcm.t.default.rebuild")
 	must(t, err, tools.Flush())
 
 	others, err := agent.SubscribeSync("_INBOX.>")
@@ -256,14 +264,14 @@ func TestAgentsReachNothingThroughReplies(t *testing.T) {
 	}
 	must(t, others.Unsubscribe())
 
-	for _, reply := range []string{"lcm.ev.0.default.s", "lcm.dag.0.default.s", "lcm.w.append", "lcm.in.acme.s", "lcm.t.rebuild"} {
+	for _, reply := range []string{"lcm.ev.0.default.s", "lcm.dag.0.default.s", "lcm.w.append", "lcm.in.acme.s", "lcm.t.default.rebuild"} {
 		must(t, agent.PublishRequest("lcm.in.default.s", reply, []byte("x")))
-		must(t, agent.PublishRequest("lcm.t.show", reply, []byte("{}")))
+		must(t, agent.PublishRequest("lcm.t.default.show", reply, []byte("{}")))
 	}
 	// These are answered behind those.
 	_, err = agent.RequestWithContext(ctx(t), "lcm.in.default.s", []byte("x"))
 	must(t, err)
-	_, err = agent.RequestWithContext(ctx(t), "lcm.t.show", []byte("{}"))
+	_, err = agent.RequestWithContext(ctx(t), "lcm.t.default.show", []byte("{}"))
 	must(t, err, tools.Flush())
 	if n, _, _ := rebuild.Pending(); n != 0 {
 		t.Errorf("%d requests to rebuild", n)
@@ -375,7 +383,7 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	serve(t, "toolsvc", "toolsvc", func(nc *nats.Conn, o natsmicro.Options) (*natsmicro.Server, error) {
 		return natsmicro.ServeTools(nc, []natsmicro.Tool{{
 			Name: "show", Schema: json.RawMessage(`{}`),
-			Handle: func(context.Context, json.RawMessage) (any, error) { return large, nil },
+			Handle: func(context.Context, string, json.RawMessage) (any, error) { return large, nil },
 		}}, o)
 	})
 
@@ -395,7 +403,7 @@ func TestRolesDoTheirJobs(t *testing.T) {
 		}},
 		{"agent", "calls a tool", func(t *testing.T, nc *nats.Conn) {
 			var got string
-			must(t, natsmicro.NewTools(nc).Call(ctx(t), "show", struct{}{}, &got))
+			must(t, natsmicro.NewTools(nc, "default").Call(ctx(t), "show", struct{}{}, &got))
 			if got != large {
 				t.Errorf("%d bytes arrived", len(got))
 			}
@@ -491,7 +499,7 @@ func TestRolesDoTheirJobs(t *testing.T) {
 
 // Without a toolsvc an agent is told at once, across accounts too.
 func TestAgentIsToldThatNobodyAnswers(t *testing.T) {
-	_, err := start(t).connect(t, "agent").RequestWithContext(ctx(t), "lcm.t.show", nil)
+	_, err := start(t).connect(t, "agent").RequestWithContext(ctx(t), "lcm.t.default.show", nil)
 	if !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("err = %v", err)
 	}

@@ -4,7 +4,7 @@
 //	lcm.q.<part>.<verb>   reads; a queue group per partition and verb
 //	lcm.w.<verb>          writes
 //	lcm.c.condense        one session, now
-//	lcm.t.<tool>          tools, with their JSON schema as metadata
+//	lcm.t.<tenant>.<tool> tools, with their JSON schema as metadata
 //
 // Requests and answers are the JSON of internal/api. Around them it sees to
 // what core request/reply does not: a deadline travels as a header, an error

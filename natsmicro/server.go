@@ -123,6 +123,7 @@ func (s *Server) receive(r micro.Request, room slots, c *counters, h handler) {
 	if token, ok := strings.CutPrefix(r.Headers().Get(headerBearer), "Bearer "); ok {
 		ctx = WithBearer(ctx, token)
 	}
+	ctx = context.WithValue(ctx, subjectKey{}, r.Subject())
 	c.InHand.Add(1)
 	go func() {
 		defer s.inHand.Done()
@@ -202,7 +203,10 @@ func (s *Server) Stop(ctx context.Context) error {
 	return err
 }
 
-type bearerKey struct{}
+type (
+	bearerKey  struct{}
+	subjectKey struct{} // of the request
+)
 
 // WithBearer gives a request the caller's token; clients of this package send
 // it, servers put it into the handler's context.

@@ -158,7 +158,10 @@ func TestTools(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"q":{"type":"string"}}}`)
 	s, err := ServeTools(nc, []Tool{{
 		Name: "lcm_echo", Description: "says it again", Schema: schema,
-		Handle: func(ctx context.Context, args json.RawMessage) (any, error) {
+		Handle: func(ctx context.Context, tenant string, args json.RawMessage) (any, error) {
+			if tenant != "支付 co" {
+				return nil, problem.New(problem.Forbidden, "tenant %q", tenant)
+			}
 			if Bearer(ctx) != "tok" {
 				return nil, problem.New(problem.Unauthorized, "who are you")
 			}
@@ -170,7 +173,7 @@ func TestTools(t *testing.T) {
 	}
 	defer stop(t, s)
 	_ = nc.Flush()
-	c := NewTools(dial())
+	c := NewTools(dial(), "支付 co")
 	var out struct{ Echo struct{ Q string } }
 	if err := c.Call(WithBearer(t.Context(), "tok"), "lcm_echo", map[string]string{"q": "<hi>"}, &out); err != nil || out.Echo.Q != "<hi>" {
 		t.Errorf("%+v, %v", out, err)

@@ -332,13 +332,23 @@ func overNATS(t *testing.T, url string) {
 			t.Fatal(err)
 		}
 	}
-	tools := natsmicro.NewTools(nc)
-	var page api.TurnsOut
-	for deadline := time.Now().Add(20 * time.Second); len(page.Turns) < len(ids) && time.Now().Before(deadline); {
-		_ = tools.Call(t.Context(), "show", api.ShowIn{Scope: api.Scope{Session: ref.Session, Fresh: true}}, &page)
+	tools := natsmicro.NewTools(nc, ref.Tenant)
+	var page api.SessionsReply
+	arrived := func() bool { return len(page.Sessions) == 1 && page.Sessions[0].Entries >= uint64(len(ids)) }
+	for deadline := time.Now().Add(20 * time.Second); !arrived() && time.Now().Before(deadline); {
+		_ = tools.Call(t.Context(), "sessions", api.SessionsIn{Scope: api.Scope{Session: ref.Session, Fresh: true}}, &page)
 	}
-	if len(page.Turns) != len(ids) {
-		t.Errorf("%d turns arrived by the inbox, want %d", len(page.Turns), len(ids))
+	if !arrived() || page.Sessions[0].Entries != uint64(len(ids)) {
+		t.Errorf("by the inbox arrived %+v, want %d turns", page.Sessions, len(ids))
+	}
+	for _, who := range []string{"default", "acme"} { // opening needs more than a subject
+		err := natsmicro.NewTools(nc, who).Call(t.Context(), "show", api.ShowIn{Scope: api.Scope{Session: ref.Session}}, nil)
+		if !problem.IsCode(err, problem.Forbidden) {
+			t.Errorf("show for %s: %v", who, err)
+		}
+	}
+	if err := natsmicro.NewTools(nc, "acme").Call(t.Context(), "context", api.ContextIn{Scope: api.Scope{Session: ref.Session}}, nil); !problem.IsCode(err, problem.NotFound) {
+		t.Errorf("another tenant's context: %v", err)
 	}
 	var out api.AppendOut
 	in := api.AppendIn{Scope: api.Scope{Session: ref.Session}, Turns: json.RawMessage(`[{"id":"m3","role":"user","content":"by inbox m3"},{"id":"m4","role":"user","content":"by request"}]`)}

@@ -89,11 +89,7 @@ func access(c config.Config) (o auth.Options, cert *tls.Certificate, err error) 
 			return o, nil, problem.New(problem.Invalid, "auth.mode is tokens, and there are none in %s", o.Tokens.Path()).WithHint("make one with `lcm token add NAME --scope read`")
 		}
 	case "oidc":
-		o.OpenID, err = auth.NewOpenID(auth.OpenIDConfig{
-			Issuer: c.Auth.Issuer, Audience: c.Auth.Audience, JWKS: c.Auth.JWKS,
-			TenantClaim: c.Auth.TenantClaim, ScopesClaim: c.Auth.ScopesClaim, ScopePrefix: c.Auth.ScopePrefix,
-		})
-		if err != nil {
+		if o.OpenID, err = openID(c.Auth); err != nil {
 			return o, nil, err
 		}
 	}
@@ -105,6 +101,13 @@ func access(c config.Config) (o auth.Options, cert *tls.Certificate, err error) 
 			WithHint("set tls.cert and tls.key; or tls.elsewhere = true, where a proxy on a private network ends TLS")
 	}
 	return o, cert, nil
+}
+
+func openID(c config.Auth) (*auth.OpenID, error) {
+	return auth.NewOpenID(auth.OpenIDConfig{
+		Issuer: c.Issuer, Audience: c.Audience, JWKS: c.JWKS,
+		TenantClaim: c.TenantClaim, ScopesClaim: c.ScopesClaim, ScopePrefix: c.ScopePrefix,
+	})
 }
 
 func certificate(c config.TLS) (*tls.Certificate, error) {

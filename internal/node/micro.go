@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"lcm/internal/api"
+	"lcm/internal/auth"
+	"lcm/internal/problem"
 	"lcm/internal/toolsvc"
 	"lcm/natsmicro"
 )
@@ -91,12 +93,38 @@ func (n *Node) serveTools() {
 			if err != nil {
 				return nil, err
 			}
-			tools = append(tools, natsmicro.Tool{Name: t.Name, Description: t.Doc, Schema: schema, Handle: func(ctx context.Context, in json.RawMessage) (any, error) {
-				return t.Call(api.WithCaller(ctx, api.Operator()), in)
-			}})
+			tools = append(tools, natsmicro.Tool{Name: t.Name, Description: t.Doc, Schema: schema, Handle: n.calledOver(t)})
 		}
 		return natsmicro.ServeTools(n.conn, tools, o)
 	})
+}
+
+// calledOver runs a tool for who calls it over NATS.
+func (n *Node) calledOver(t toolsvc.Tool) func(context.Context, string, json.RawMessage) (any, error) {
+	who := auth.Options{Tokens: auth.NewTokens(TokensFile(n.cfg)), Grants: n.grants}
+	if n.cfg.Auth.Mode == "oidc" {
+		who.OpenID, _ = openID(n.cfg.Auth) // checked when the node began to listen
+	}
+	gate := auth.NewGate(who)
+	return func(ctx context.Context, tenant string, in json.RawMessage) (any, error) {
+		// The subject says whose agent it is, the server's permissions who may
+		// publish there. A token beside it says what else it may do, and for its
+		// own tenant only.
+		c := api.Caller{Name: "nats " + tenant, Tenant: tenant, Scopes: []string{api.ScopeAppend, api.ScopeRead}}
+		if token := natsmicro.Bearer(ctx); token != "" {
+			var err error
+			if c, err = gate.Caller(ctx, token); err != nil {
+				return nil, err
+			}
+			switch {
+			case c.Operator && !t.Whole:
+				c.Operator, c.Tenant, c.Scopes = false, tenant, api.Scopes()
+			case !c.Operator && c.Tenant != tenant:
+				return nil, problem.New(problem.Forbidden, "the token is of another tenant than the subject")
+			}
+		}
+		return t.Call(api.WithCaller(ctx, c), in)
+	}
 }
 
 func (n *Node) remoteReads() reads { return natsmicro.NewReads(n.conn, n.log.Partitions()) }
