@@ -48,7 +48,7 @@ soak:
 
 # The providers' own SDKs, and clients of the Model Context Protocol from npm.
 surfaces:
-	cd integrations/sdktest && go test ./...
+	cd integrations/sdktest && go test -mod=mod ./... # follows what the main module needs
 	LCM_NPM=1 go test ./cmd/lcm -run '^TestClientsFromNPM$$' -count=1 -v
 
 bench:
