@@ -214,6 +214,16 @@ func TestReadyWithoutAModel(t *testing.T) {
 	if v, _ := sum(scrape(t, ops), "lcm_llm_breaker_open"); v != 1 {
 		t.Errorf("%v breakers are open", v)
 	}
+	st, err := c.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(st.Models) != 1 || len(st.Models[0].Models) != 1 || st.Models[0].Spending == nil || st.Log == nil || st.Log.LogBytes == 0 {
+		t.Fatalf("status: %+v", st)
+	}
+	if m := st.Models[0].Models[0]; m.Breaker != "outage" || m.LastError == "" || m.Failed == 0 {
+		t.Errorf("status of the model: %+v", m)
+	}
 	for _, url := range []string{base + "/livez", base + "/readyz", ops + "/livez", ops + "/readyz"} {
 		if code, body := get(t, url); code != http.StatusOK {
 			t.Errorf("%s: %d %s", url, code, body)
