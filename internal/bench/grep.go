@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -319,15 +318,17 @@ func (r *rig) whileRebuilding(ctx context.Context) ([]Figure, error) {
 	rctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := r.n.Tools().Rebuild(rctx, api.RebuildIn{Index: true})
-		ended <- err
+		for rctx.Err() == nil {
+			if _, err := r.n.Tools().Rebuild(rctx, api.RebuildIn{Index: true}); err != nil && rctx.Err() == nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- nil
 	}()
 	waits, err := r.measure(ctx, grepMeasures()[0])
-	finished := len(ended) > 0
 	stop()
-	if rerr := <-ended; finished && err == nil {
-		err = cmp.Or(rerr, errors.New("the index was made anew before the searches were done: measure with more turns"))
-	}
+	err = cmp.Or(err, <-ended)
 	if err != nil {
 		return nil, err
 	}
