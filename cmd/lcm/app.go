@@ -85,7 +85,7 @@ back to the original words.`,
 	root.AddCommand(
 		a.demoCmd(), a.initCmd(), a.serveCmd(), a.importCmd(), a.appendCmd(), a.sessionsCmd(), a.showCmd(),
 		a.condenseCmd(), a.configureCmd(), a.contextCmd(), a.grepCmd(), a.describeCmd(), a.expandCmd(),
-		a.statusCmd(), a.doctorCmd(), a.rebuildCmd(), a.verifyCmd(), a.backupCmd(), a.restoreCmd(), a.deadCmd(), a.grantCmd(), a.tokenCmd(), a.mcpCmd(), a.hookCmd(), a.benchCmd(), a.evalCmd(), a.mapCmd(),
+		a.statusCmd(), a.doctorCmd(), a.rebuildCmd(), a.verifyCmd(), a.backupCmd(), a.restoreCmd(), a.deadCmd(), a.grantCmd(), a.tokenCmd(), a.queryCmd(), a.mcpCmd(), a.hookCmd(), a.benchCmd(), a.evalCmd(), a.mapCmd(),
 	)
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

@@ -47,7 +47,7 @@ func (g grantsByName) Revoke(context.Context, string, string, *grant.Claims) (in
 // looked at: the reads of this service panic.
 func TestNobodyPassesWho(t *testing.T) {
 	claims := func(tenant, session string) grant.Claims {
-		c, err := grant.New("G", tenant, grant.Ask{Sessions: []string{session}, Tools: []string{"expand", "show", "describe", "context", "grep", "grant"}, Tokens: 100, TTL: time.Hour}, time.Unix(0, 0))
+		c, err := grant.New("G", tenant, grant.Ask{Sessions: []string{session}, Tools: []string{"expand", "show", "describe", "context", "grep", "query", "grant"}, Tokens: 100, TTL: time.Hour}, time.Unix(0, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,6 +151,8 @@ func parameters(t Tool, session, more string) string {
 	switch t.Name {
 	case "grep":
 		return `{"pattern":"x","sessions":["` + session + `"]` + more + `}`
+	case "query":
+		return `{"prompt":"x","sessions":["` + session + `"]` + more + `}`
 	case "export":
 		return `{}`
 	case "grant-revoke":

@@ -217,6 +217,7 @@ func (s *Service) dataTools() []Tool {
 		tool("grep", "Full-text, phrase or regex search over turns, summaries and files.", true, false, s.Grep).needing("pattern").by(api.ScopeRead).grantable(),
 		tool("describe", "What a node, file, entry or session holds, and what reading it costs.", true, false, s.Describe).by(api.ScopeRead).grantable(),
 		tool("expand", "A node back to its verbatim turns.", true, false, s.Expand).needing("id").by(api.ScopeExpand).grantable(),
+		tool("query", "The passages that fit a question best, word for word, within a budget of what is read.", true, false, s.Query).needing("prompt").by(api.ScopeExpand).grantable(),
 		tool(toolGrant, "Hand on a part of what the caller may read: a grant for a sub-agent, bounded in scope, tokens and time.", false, false, s.Grant).by(api.ScopeExpand).grantable(),
 		tool(toolRevoke, "End a grant and all that descend from it.", false, false, s.RevokeGrant).needing("id").by(api.ScopeExpand).grantable(),
 		tool("status", "Health, lag and sizes.", true, false, s.Status).by(api.ScopeRead),
