@@ -42,7 +42,7 @@ var layers = []struct {
 	{packages: []string{"internal/mcp"}, may: []string{"internal/problem", "internal/toolsvc"}},
 	{
 		packages: []string{"internal/mapper"},
-		may:      []string{"events", "tokens", "chat", "mapjob", "internal/api", "internal/problem"},
+		may:      []string{"events", "tokens", "chat", "grant", "mapjob", "internal/api", "internal/problem"},
 	},
 	{packages: []string{"client"}, may: []string{"internal/api", "internal/problem", "internal/request"}},
 	{packages: []string{"internal/scrub"}, may: []string{"internal/api", "internal/verify"}},

@@ -89,11 +89,30 @@ type Definition struct {
 	// Output is a path the results are written to at the end, "" = nowhere.
 	Output string `json:"output,omitempty"`
 	// Dedupe lets identical rows share one call.
-	Dedupe   bool   `json:"dedupe"`
-	ReadOnly bool   `json:"read_only,omitempty"` // a sub-agent's tools
-	Depth    int    `json:"depth,omitempty"`     // nested maps, 0 = not below one
-	Grant    string `json:"grant,omitempty"`     // whose scope a sub-agent works in
-	Limits   Limits `json:"limits"`
+	Dedupe bool   `json:"dedupe"`
+	Limits Limits `json:"limits"`
+	// Scope of a sub-agent, nil for llm_map.
+	Scope *Scope `json:"scope,omitempty"`
+}
+
+// Scope is what the sub-agents of a job may reach.
+type Scope struct {
+	Sessions []string `json:"sessions,omitempty"`
+	Nodes    []Node   `json:"nodes,omitempty"`
+	// ReadOnly: only tools that say they change nothing.
+	ReadOnly bool `json:"read_only"`
+	// Parent are the claims of the grant that the job was begun under, "" =
+	// none: what a sub-agent reads is charged to it and its ancestors.
+	Parent json.RawMessage `json:"parent,omitempty"`
+	// Delegated is what was handed on, Kept what the caller goes on doing.
+	Delegated string `json:"delegated_scope,omitempty"`
+	Kept      string `json:"kept_work,omitempty"`
+}
+
+// Node is a summary of a session, with everything below it.
+type Node struct {
+	Session string `json:"session"`
+	N       uint64 `json:"n"`
 }
 
 // Bounds of a definition.
@@ -142,6 +161,9 @@ func (d Definition) Validate() error {
 		bad("the prompt has %d bytes, at most %d are allowed", len(d.Prompt), MaxPromptBytes)
 	case !utf8.ValidString(d.Prompt):
 		bad("the prompt is not valid UTF-8")
+	}
+	if (d.Op == AgenticMap) != (d.Scope != nil) || d.Scope != nil && len(d.Scope.Sessions)+len(d.Scope.Nodes) == 0 {
+		bad("%s: sub-agents need sessions or nodes they may reach, and only they do", d.Op)
 	}
 	if _, err := CompileSchema(d.Schema); err != nil {
 		errs = append(errs, err)

@@ -13,6 +13,7 @@ import (
 // Maps is the service of map jobs. Beginning one twice makes two.
 type Maps interface {
 	MapRun(context.Context, api.MapRunIn) (*api.MapOut, error)
+	MapAgent(context.Context, api.MapAgentRequest) (*api.MapOut, error)
 	MapRetry(context.Context, api.MapRetryIn) (*api.MapOut, error)
 	MapCancel(context.Context, api.MapIn) (*api.MapOut, error)
 	MapStatus(context.Context, api.MapIn) (*api.MapOut, error)
@@ -47,7 +48,7 @@ func ServeMaps(nc *nats.Conn, m Maps, o Options) (*Server, error) {
 	}
 	add := func(verb string, h handler) error { return s.add(verb, subjectMaps+verb, s.newSlots(), h, nil) }
 	return s.orStop(errors.Join(
-		add("run", unary(m.MapRun)), add("retry", unary(m.MapRetry)), add("cancel", unary(m.MapCancel)),
+		add("run", unary(m.MapRun)), add("agent", unary(m.MapAgent)), add("retry", unary(m.MapRetry)), add("cancel", unary(m.MapCancel)),
 		add("status", unary(m.MapStatus)), add("list", unary(m.MapList)), add("output", unary(m.MapOutput)),
 		add("aggregate", unary(m.MapAggregate)), add("finished", unary(finished)),
 	))
@@ -72,6 +73,11 @@ func askMaps[Out any](ctx context.Context, c *MapsClient, verb string, in any) (
 // MapRun implements Maps.
 func (c *MapsClient) MapRun(ctx context.Context, in api.MapRunIn) (*api.MapOut, error) {
 	return askMaps[api.MapOut](ctx, c, "run", in)
+}
+
+// MapAgent implements Maps.
+func (c *MapsClient) MapAgent(ctx context.Context, in api.MapAgentRequest) (*api.MapOut, error) {
+	return askMaps[api.MapOut](ctx, c, "agent", in)
 }
 
 // MapRetry implements Maps.

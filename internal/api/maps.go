@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"lcm/grant"
 	"lcm/mapjob"
 )
 
@@ -33,6 +34,32 @@ type MapRunIn struct {
 	RowsPerSecond   float64 `json:"rows_per_second,omitempty"`
 	MaxTokens       int     `json:"max_tokens,omitempty"` // of the whole job
 	MaxCost         float64 `json:"max_cost,omitempty"`   // of the whole job
+}
+
+// MapAgentIn begins a map whose rows are worked on by a sub-agent each, with
+// tools, under a grant of its own. Its attempts are corrections of the answer.
+type MapAgentIn struct {
+	MapRunIn
+	// Sessions and Nodes that the sub-agents may reach; under a grant, those of
+	// the grant where none are named. Nodes are SESSION/n12.
+	Sessions []string `json:"sessions,omitempty"`
+	Nodes    []string `json:"nodes,omitempty"`
+	// MayWrite: also tools that change something; else only those that say
+	// they do not.
+	MayWrite  bool `json:"may_write,omitempty"`
+	MaxTurns  int  `json:"max_turns,omitempty"`  // of one sub-agent, 20
+	RowTokens int  `json:"row_tokens,omitempty"` // of one sub-agent, in and out, 200,000
+	// DelegatedScope and KeptWork: a sub-agent that hands work on says what it
+	// hands on and what it keeps doing itself.
+	DelegatedScope string `json:"delegated_scope,omitempty"`
+	KeptWork       string `json:"kept_work,omitempty"`
+}
+
+// MapAgentRequest is a MapAgentIn of a caller who was checked.
+type MapAgentRequest struct {
+	MapAgentIn
+	// Parent is the grant the call is made under, nil = none.
+	Parent *grant.Claims `json:"parent,omitempty"`
 }
 
 // MapIn names a job.
@@ -83,6 +110,8 @@ type MapOut struct {
 	OutputError string    `json:"output_error,omitempty"`
 	Started     time.Time `json:"started"`
 	Updated     time.Time `json:"updated"`
+	// Grant the job was begun under, "" = none.
+	Grant string `json:"grant,omitempty"`
 }
 
 // MapRow is a line of a job's output.

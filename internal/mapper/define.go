@@ -19,13 +19,33 @@ import (
 // MapRun defines an llm_map and answers with its handle; the work goes on by
 // itself.
 func (s *Service) MapRun(ctx context.Context, in api.MapRunIn) (*api.MapOut, error) {
-	d := mapjob.Definition{
-		Op: mapjob.LLMMap, Prompt: in.Prompt, Schema: in.OutputSchema, Model: in.Model, Output: in.OutputPath, Dedupe: !in.NoDedupe,
+	return s.define(ctx, in, definition(mapjob.LLMMap, in))
+}
+
+// MapAgent defines an agentic_map.
+func (s *Service) MapAgent(ctx context.Context, q api.MapAgentRequest) (*api.MapOut, error) {
+	d := definition(mapjob.AgenticMap, q.MapRunIn)
+	d.Limits.MaxTurns, d.Limits.RowTokens = q.MaxTurns, q.RowTokens
+	var err error
+	if d.Scope, err = agentScope(q, s.d.Now()); err != nil {
+		return nil, err
+	}
+	return s.define(ctx, q.MapRunIn, d)
+}
+
+func definition(op mapjob.Op, in api.MapRunIn) mapjob.Definition {
+	return mapjob.Definition{
+		Op: op, Prompt: in.Prompt, Schema: in.OutputSchema, Model: in.Model, Output: in.OutputPath, Dedupe: op == mapjob.LLMMap && !in.NoDedupe,
 		Limits: mapjob.Limits{
 			Concurrency: in.Concurrency, Attempts: in.Attempts, TimeoutSeconds: in.TimeoutSeconds, MaxOutputTokens: in.MaxOutputTokens,
 			RowsPerSecond: in.RowsPerSecond, MaxTokens: int64(in.MaxTokens), MaxCost: in.MaxCost,
 		},
-	}.WithDefaults()
+	}
+}
+
+// define checks a definition, keeps its input and stores it.
+func (s *Service) define(ctx context.Context, in api.MapRunIn, d mapjob.Definition) (*api.MapOut, error) {
+	d = d.WithDefaults()
 	if !s.c.Configured {
 		return nil, problem.New(problem.Unavailable, "no model is configured for maps").WithHint("set map.kind, map.model and map.base_url; see `lcm map run --help`")
 	}

@@ -3,7 +3,6 @@ package mapper
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"lcm/chat"
 	"lcm/mapjob"
@@ -25,13 +24,18 @@ func newRowWorker(d mapjob.Definition, deps WorkerDeps) (rowWorker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Op != mapjob.LLMMap {
-		return nil, fmt.Errorf("this build does not know the operator %s", d.Op)
-	}
-	return &llmMap{
+	m := &llmMap{
 		d: d, schema: schema, template: mapjob.ParseTemplate(d.Prompt), system: mapjob.System(schema),
 		model: deps.Model, prices: deps.Prices,
-	}, nil
+	}
+	switch {
+	case d.Op == mapjob.LLMMap:
+		return m, nil
+	case d.Op == mapjob.AgenticMap && deps.Agents != nil:
+		m.system = mapjob.AgentSystem(schema)
+		return &agenticMap{m, deps.Agents}, nil
+	}
+	return nil, errNotHere
 }
 
 func (m *llmMap) work(ctx context.Context, t *task, row *mapjob.Object, r *mapjob.Result) error {
@@ -76,7 +80,9 @@ func (m *llmMap) ask(ctx context.Context, t *task, q chat.Request, r *mapjob.Res
 		bad = nil
 		if err == nil {
 			r.Usage = r.Usage.Add(m.usage(q, a))
-			bad = stopped(a.Stop, m.d.Limits.MaxOutputTokens)
+			if len(q.Tools) == 0 || a.Stop != chat.StopTools {
+				bad = stopped(a.Stop, m.d.Limits.MaxOutputTokens)
+			}
 			return nil
 		}
 		bad, err = blame(ctx, limited, err, healthy, m.d.Limits.TimeoutSeconds)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"lcm/grant"
 	"lcm/internal/api"
 	"lcm/internal/problem"
 	"lcm/mapjob"
@@ -52,6 +53,12 @@ func (s *Service) summary(j *mapjob.Job) api.MapOut {
 		Rows: j.Definition.Input.Rows, OK: j.OK, Failed: j.Failed, Pending: j.Pending(), Kinds: j.Kinds, Round: j.Round,
 		First: []string{}, Calls: j.Usage.Calls, InputTokens: j.Usage.InputTokens, OutputTokens: j.Usage.OutputTokens,
 		Cost: float64(j.Usage.Micros) / 1e6, Output: j.Output, OutputError: j.OutErr, Started: j.Started, Updated: j.Updated,
+	}
+	if d := j.Definition.Scope; d != nil && len(d.Parent) > 0 {
+		var parent grant.Claims
+		if json.Unmarshal(d.Parent, &parent) == nil {
+			out.Grant = parent.ID
+		}
 	}
 	if out.Kinds == nil {
 		out.Kinds = map[mapjob.Kind]uint64{}

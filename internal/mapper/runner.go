@@ -21,8 +21,8 @@ const (
 	aheadShare = 1
 	// windowRows are in the queue for each that is worked on, and at least
 	// minWindow: enough to cover the way from a result to the next row.
-	windowRows = 4
-	minWindow  = 128
+	windowRows = 16
+	minWindow  = 512
 	// windowBytes of rows are in the queue at most, whatever their number.
 	windowBytes = 16 << 20
 	// lookEvery: how often a runner looks whether the queue still has what it

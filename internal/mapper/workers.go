@@ -35,9 +35,11 @@ type WorkerDeps struct {
 	// Finished asks the service about a row that was handed out before.
 	Finished func(ctx context.Context, ref mapjob.Ref, row uint64, round int) (bool, error)
 	Model    Model
-	Prices   Prices
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// Agents gives sub-agents their tools; nil = agentic maps are left to others.
+	Agents Agents
+	Prices Prices
+	Now    func() time.Time
+	Logger *slog.Logger
 	// Finish is told of every row that got its result: "done" or "failed".
 	// nil = nobody.
 	Finish func(outcome string)
@@ -140,7 +142,7 @@ func (w *Workers) adjust(ctx context.Context, tasks map[mapjob.Ref]*task, queues
 		}
 		t, err := w.newTask(ctx, q)
 		if err != nil {
-			if !isEnd(ctx, err) {
+			if !isEnd(ctx, err) && !errors.Is(err, errNotHere) {
 				w.d.Logger.Warn("a map job cannot be worked on", "job", ref.Job, "error", err)
 			}
 			continue
@@ -275,6 +277,9 @@ func (t *task) claim(ctx context.Context) {
 	}()
 	for claiming.Err() == nil {
 		n := t.reserve(claiming)
+		if claiming.Err() != nil {
+			break // what was reserved is nobody's any more
+		}
 		taken := 0
 		err := t.w.d.Claims.Claim(claiming, t.queue.Ref, n, func(l api.RowLease) {
 			taken++
@@ -297,14 +302,18 @@ func (t *task) claim(ctx context.Context) {
 	}
 }
 
-// reserve waits for room and takes all there is.
+// reserve waits for room and takes all there is. It waits until there is room
+// for some rows together: as many as may lie idle while all calls are made.
 func (t *task) reserve(ctx context.Context) int {
-	select {
-	case t.claims <- struct{}{}:
-	case <-ctx.Done():
-		return 0
+	least := max(1, (cap(t.claims)-cap(t.calls))/4)
+	for n := range least {
+		select {
+		case t.claims <- struct{}{}:
+		case <-ctx.Done():
+			return n
+		}
 	}
-	for n := 1; ; n++ {
+	for n := least; ; n++ {
 		select {
 		case t.claims <- struct{}{}:
 		default:

@@ -99,6 +99,7 @@ type world struct {
 	store   *boltstore.Jobs
 	service *mapper.Service
 	model   mapper.Model
+	agents  mapper.Agents
 	roots   []string
 	prices  mapper.Prices
 	calls   int
@@ -146,7 +147,7 @@ func (w *world) open() *world {
 // workers starts one more process' worth of workers.
 func (w *world) workers(calls int) (stop func()) {
 	return w.loop(mapper.NewWorkers(calls, mapper.WorkerDeps{
-		Events: w.jobs, Claims: w.jobs, Finished: w.service.Finished, Model: w.model, Prices: w.prices, Now: time.Now, Logger: w.log,
+		Events: w.jobs, Claims: w.jobs, Finished: w.service.Finished, Model: w.model, Agents: w.agents, Prices: w.prices, Now: time.Now, Logger: w.log,
 	}).Run)
 }
 

@@ -13,7 +13,6 @@ import (
 	"lcm/internal/config"
 	"lcm/internal/mapper"
 	"lcm/internal/problem"
-	"lcm/internal/toolsvc"
 	"lcm/llm"
 	"lcm/natslog"
 	"lcm/natsmicro"
@@ -26,44 +25,54 @@ func mapsConfigured(c config.Config) bool {
 	return c.Map.Kind != "" || c.Summarizer.Kind != config.Extractive
 }
 
-// openMaps builds the keeper of map jobs and the workers, where they are
-// roles; it returns whoever keeps the jobs.
-func (n *Node) openMaps(ctx context.Context) (toolsvc.Maps, error) {
+// openMaps builds the keeper of map jobs, where it is a role; it returns
+// whoever keeps them, and their streams where this node works on jobs.
+func (n *Node) openMaps(ctx context.Context) (natsmicro.Maps, *natslog.Jobs, error) {
 	if !n.roles.Mapper && !n.roles.MapWorkers {
-		return natsmicro.NewMaps(n.conn), nil
+		return natsmicro.NewMaps(n.conn), nil, nil
 	}
 	jobs, err := n.log.Jobs(ctx, natslog.JobOptions{
 		Create: n.cfg.NATS == "" || n.roles == All(), Lease: time.Duration(n.cfg.Map.LeaseSeconds) * time.Second,
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || !n.roles.Mapper {
+		return natsmicro.NewMaps(n.conn), jobs, err
 	}
-	prices := mapper.Prices{Input: n.cfg.Map.InputPrice, Output: n.cfg.Map.OutputPrice}
-	var keeper natsmicro.Maps = natsmicro.NewMaps(n.conn)
-	if n.roles.Mapper {
-		if keeper, err = n.openMapper(jobs, prices); err != nil {
-			return nil, err
-		}
-	}
+	keeper, err := n.openMapper(jobs)
+	return keeper, jobs, err
+}
+
+// openMapWorkers works on rows where that is a role and there is a model; with
+// the tools in this process also on those of agentic maps.
+func (n *Node) openMapWorkers(jobs *natslog.Jobs, keeper natsmicro.Maps) error {
 	if !n.roles.MapWorkers || n.cfg.Map.Calls == 0 || !mapsConfigured(n.cfg) {
-		return keeper, nil
+		return nil
 	}
 	model, err := n.modelForRows()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	n.add("map workers", mapper.NewWorkers(n.cfg.Map.Calls, mapper.WorkerDeps{
-		Events: jobs, Claims: jobs, Finished: keeper.Finished, Model: model, Prices: prices, Now: time.Now, Logger: n.slog, Finish: n.metrics.MapRow,
-	}).Run)
-	return keeper, nil
+	d := mapper.WorkerDeps{
+		Events: jobs, Claims: jobs, Finished: keeper.Finished, Model: model, Prices: n.prices(), Now: time.Now, Logger: n.slog,
+	}
+	if n.tools != nil {
+		if d.Agents, err = n.openAgents(); err != nil {
+			return err
+		}
+	}
+	n.add("map workers", mapper.NewWorkers(n.cfg.Map.Calls, d).Run)
+	return nil
 }
 
-func (n *Node) openMapper(jobs *natslog.Jobs, prices mapper.Prices) (*mapper.Service, error) {
+func (n *Node) prices() mapper.Prices {
+	return mapper.Prices{Input: n.cfg.Map.InputPrice, Output: n.cfg.Map.OutputPrice}
+}
+
+func (n *Node) openMapper(jobs *natslog.Jobs) (*mapper.Service, error) {
 	var err error
 	if n.mapStore, err = boltstore.OpenJobs(filepath.Join(n.mapsDir(), "jobs.bolt"), n.slog); err != nil {
 		return nil, err
 	}
-	n.maps = mapper.New(mapper.Config{Roots: n.cfg.Map.RootDirs(), Configured: mapsConfigured(n.cfg), Prices: prices}, mapper.Deps{
+	n.maps = mapper.New(mapper.Config{Roots: n.cfg.Map.RootDirs(), Configured: mapsConfigured(n.cfg), Prices: n.prices()}, mapper.Deps{
 		Events: jobs, Queue: jobs, Objects: jobs, Store: n.mapStore,
 		NewSeen: func() (mapper.Seen, error) { return boltstore.NewSeen(n.mapsDir()) },
 		Now:     time.Now, NewID: newID, Logger: n.slog,

@@ -55,15 +55,18 @@ func (n *Node) openRoles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := n.openMaps(ctx)
+	n.grants = n.openGrants()
+	m, jobs, err := n.openMaps(ctx)
 	if err != nil {
 		return err
 	}
 	n.serveModels()
-	if !n.roles.Toolsvc {
-		return nil
+	if n.roles.Toolsvc {
+		if err := n.openTools(r, w, c, m); err != nil {
+			return err
+		}
 	}
-	return n.openTools(r, w, c, m)
+	return n.openMapWorkers(jobs, m)
 }
 
 func (n *Node) add(name string, run func(context.Context) error) {

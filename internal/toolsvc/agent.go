@@ -85,11 +85,21 @@ var agentUses = []agentUse{
 		text: "Run one prompt over every row of a JSONL file that stays outside your context: one model call per row, each result checked " +
 			"against a JSON Schema. Answers a job's handle at once; lcm_map_status and lcm_map_aggregate tell the rest.",
 	},
+	{
+		tool: "agentic_map", name: "agentic_map", title: "Map a sub-agent over rows", adds: true, open: true,
+		text: "Like llm_map, with a sub-agent per row that may read the sessions or nodes you name, with tools. " +
+			"Under a grant, say what you hand on (delegated_scope) and what work you keep (kept_work).",
+	},
 	{tool: "map-status", name: "lcm_map_status", title: "State of a map job", text: "Counts, failures by kind, first rows, tokens and cost of a map job."},
+	{tool: "map-list", name: "lcm_map_list", title: "List map jobs", text: "Map jobs, newest first.", hide: []string{"limit"}, fixed: map[string]any{"limit": 20}},
+	{tool: "map-output", name: "lcm_map_output", title: "Results of a map job", text: "A page of a map job's results, in the order of the input. They enter your context: prefer lcm_map_aggregate."},
 	{
 		tool: "map-aggregate", name: "lcm_map_aggregate", title: "Count a map job's results",
-		text: "Count and measure the results of a map job by code, exactly: by group, with conditions.",
+		text: "Count and measure the results of a map job by code, exactly. by and where take fields of the result, or row.FIELD of the input; row.date[0:7] is the month. " +
+			"measures: sum:F, mean:F, min:F, max:F, most:F, least:F. where: F=V, F!=V, F>V, F^=V (begins with), F~=V (contains).",
 	},
+	{tool: "map-retry", name: "lcm_map_retry", title: "Retry failed rows", adds: true, open: true, text: "Work again on the rows of a map job that failed or were never begun."},
+	{tool: "map-cancel", name: "lcm_map_cancel", title: "Cancel a map job", text: "Stop a map job; what it has is kept."},
 }
 
 // answerMost is the largest answer a model is given, tokens by our counter.

@@ -15,6 +15,7 @@ import (
 // is durable.
 type MapJobs interface {
 	MapRun(context.Context, api.MapRunIn) (*api.MapOut, error)
+	MapAgent(context.Context, api.MapAgentRequest) (*api.MapOut, error)
 	MapRetry(context.Context, api.MapRetryIn) (*api.MapOut, error)
 	MapCancel(context.Context, api.MapIn) (*api.MapOut, error)
 }
@@ -41,17 +42,22 @@ func (s *Service) mapTools() []Tool {
 	return []Tool{
 		mapTool("llm_map", "One prompt over every row of a JSONL input that stays outside the context: one model call per row, each result checked against a JSON Schema and asked for again with the errors. Answers a job's handle at once; map-status and map-aggregate tell the rest.", m,
 			func(in *api.MapRunIn) (*api.Scope, *string) { return &in.Scope, nil }, Maps.MapRun).long().needing("prompt", "output_schema").by(api.ScopeAppend),
-		mapTool("map-status", "State of a map job: counts, failures by kind, first rows, tokens, cost.", m, ofJob, Maps.MapStatus).reading().needing("job").by(api.ScopeRead),
-		streamed("map-watch", "Follow a map job to its end; answers progress, then the last state.", s.watchMap).reading().needing("job").by(api.ScopeRead),
+		mapTool("agentic_map", "One sub-agent per row of a JSONL input, with read tools over the sessions or nodes that are named, under a grant and limits of its own; its answer is checked against a JSON Schema. Answers a job's handle at once.", m,
+			func(in *api.MapAgentIn) (*api.Scope, *string) { return &in.Scope, nil },
+			func(m Maps, ctx context.Context, in api.MapAgentIn) (*api.MapOut, error) {
+				return m.MapAgent(ctx, api.MapAgentRequest{MapAgentIn: in, Parent: granted(ctx)})
+			}).long().needing("prompt", "output_schema").by(api.ScopeExpand).grantable(),
+		mapTool("map-status", "State of a map job: counts, failures by kind, first rows, tokens, cost.", m, ofJob, Maps.MapStatus).reading().needing("job").by(api.ScopeRead).grantable(),
+		streamed("map-watch", "Follow a map job to its end; answers progress, then the last state.", s.watchMap).reading().needing("job").by(api.ScopeRead).grantable(),
 		mapTool("map-list", "Map jobs, newest first.", m,
 			func(in *api.MapListIn) (*api.Scope, *string) { return &in.Scope, nil }, Maps.MapList).reading().by(api.ScopeRead),
 		mapTool("map-output", "A page of a map job's results, in the order of the input, also while it runs.", m,
-			func(in *api.MapOutputIn) (*api.Scope, *string) { return &in.Scope, &in.Job }, Maps.MapOutput).reading().needing("job").by(api.ScopeRead),
+			func(in *api.MapOutputIn) (*api.Scope, *string) { return &in.Scope, &in.Job }, Maps.MapOutput).reading().needing("job").by(api.ScopeRead).grantable(),
 		mapTool("map-aggregate", "Count and measure a map job's results by code: by group, with conditions; exact.", m,
-			func(in *api.MapAggregateIn) (*api.Scope, *string) { return &in.Scope, &in.Job }, Maps.MapAggregate).reading().long().needing("job").by(api.ScopeRead),
+			func(in *api.MapAggregateIn) (*api.Scope, *string) { return &in.Scope, &in.Job }, Maps.MapAggregate).reading().long().needing("job").by(api.ScopeRead).grantable(),
 		mapTool("map-retry", "Begin another round over the rows of a map job that failed or were never begun.", m,
 			func(in *api.MapRetryIn) (*api.Scope, *string) { return &in.Scope, &in.Job }, Maps.MapRetry).needing("job").by(api.ScopeAppend),
-		mapTool("map-cancel", "Stop a map job; what it has is kept.", m, ofJob, Maps.MapCancel).needing("job").by(api.ScopeAppend),
+		mapTool("map-cancel", "Stop a map job; what it has is kept.", m, ofJob, Maps.MapCancel).needing("job").by(api.ScopeAppend).grantable(),
 		{
 			Name: "map-upload", Doc: "Keep the rows of a map job: JSON lines, posted; answers the input_object to name.", Long: true, Scope: api.ScopeAppend,
 			Body: "JSON lines, of any number",
@@ -73,6 +79,12 @@ func (s *Service) maps(ctx context.Context, in *api.Scope, job *string) (Maps, e
 	}
 	if s.d.Maps == nil {
 		return nil, problem.New(problem.Unavailable, "map jobs are not served here")
+	}
+	if g := granted(ctx); g != nil && job != nil { // it sees what was begun under it
+		out, err := s.d.Maps.MapStatus(ctx, api.MapIn{Scope: *in, Job: *job})
+		if err != nil || out.Grant != g.ID {
+			return nil, outside("map job " + *job)
+		}
 	}
 	return s.d.Maps, nil
 }

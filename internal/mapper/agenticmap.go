@@ -1,0 +1,192 @@
+package mapper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"lcm/chat"
+	"lcm/grant"
+	"lcm/internal/api"
+	"lcm/internal/problem"
+	"lcm/mapjob"
+	"lcm/tokens"
+)
+
+// Agents gives each sub-agent what it may use.
+type Agents interface {
+	// Open makes the tools of one sub-agent, under a grant of its own that
+	// allows reading so many tokens for so long. An error that is problem
+	// "limited" or "forbidden" is the row's; any other one passes.
+	Open(ctx context.Context, tenant string, s mapjob.Scope, tokens int, ttl time.Duration) (AgentTools, error)
+}
+
+// AgentTools are those of one sub-agent. Close ends its grant.
+type AgentTools interface {
+	Specs() []chat.ToolSpec
+	// Call runs a tool. Its error is told to the model.
+	Call(ctx context.Context, name, arguments string) (string, error)
+	Close(context.Context)
+}
+
+// errNotHere: another process has what a job needs.
+var errNotHere = errors.New("this process has no tools for sub-agents")
+
+// agenticMap gives each row to a sub-agent: a conversation with tools that ends
+// with an answer by the schema, or at one of its limits.
+type agenticMap struct {
+	*llmMap
+	agents Agents
+}
+
+// grantGrace is how long a sub-agent's grant outlives its time.
+const grantGrace = 30 * time.Second
+
+func (m *agenticMap) work(ctx context.Context, t *task, row *mapjob.Object, r *mapjob.Result) error {
+	prompt, bad := m.template.Fill(row)
+	if bad != nil {
+		r.Error = bad
+		return nil
+	}
+	l := m.d.Limits
+	tools, err := m.agents.Open(ctx, t.queue.Ref.Tenant, *m.d.Scope, l.RowTokens, l.Timeout()+grantGrace)
+	if problem.IsCode(err, problem.Limited) || problem.IsCode(err, problem.Forbidden) || problem.IsCode(err, problem.Unauthorized) {
+		r.Error = mapjob.Failed(mapjob.Limit, "%v", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer tools.Close(context.WithoutCancel(ctx))
+	q := chat.Request{
+		Tenant: t.queue.Ref.Tenant, Model: m.d.Model, System: m.system, MaxTokens: l.MaxOutputTokens, Tools: tools.Specs(),
+		Messages: []chat.Message{{Role: chat.User, Text: prompt}},
+	}
+	timed, cancel := context.WithTimeout(ctx, l.Timeout())
+	defer cancel()
+	err = m.converse(timed, t, q, tools, r)
+	if err != nil && ctx.Err() == nil && timed.Err() != nil {
+		r.Value, r.Error = nil, mapjob.Failed(mapjob.Late, "no answer within %d seconds", l.TimeoutSeconds)
+		return nil
+	}
+	return err
+}
+
+// converse goes on until an answer holds or a limit is met.
+func (m *agenticMap) converse(ctx context.Context, t *task, q chat.Request, tools AgentTools, r *mapjob.Result) error {
+	l := m.d.Limits
+	r.Attempts = 1
+	for turn := 1; ; turn++ {
+		if r.Error = m.spent(q, r, turn); r.Error != nil {
+			return nil
+		}
+		a, bad, err := m.ask(ctx, t, q, r)
+		if err != nil {
+			return err
+		}
+		q.Continues = true
+		if bad == nil && len(a.Calls) > 0 {
+			q.Messages = append(q.Messages, a.Message())
+			for _, c := range a.Calls {
+				q.Messages = append(q.Messages, m.call(ctx, tools, c))
+			}
+			continue
+		}
+		if bad == nil {
+			r.Value, bad = mapjob.Answer(m.schema, a.Text)
+		}
+		if r.Error = bad; bad == nil || final(bad.Kind) || r.Attempts >= l.Attempts {
+			return nil
+		}
+		r.Attempts++
+		if a.Text != "" {
+			q.Messages = append(q.Messages, chat.Message{Role: chat.Assistant, Text: a.Text}, chat.Message{Role: chat.User, Text: mapjob.Repair(bad)})
+		}
+	}
+}
+
+// spent says why another turn may not be begun: its turns or its tokens are
+// used up, or would be.
+func (m *agenticMap) spent(q chat.Request, r *mapjob.Result, turn int) *mapjob.RowError {
+	l := m.d.Limits
+	if turn > l.MaxTurns {
+		return mapjob.Failed(mapjob.Turns, "no answer within %d turns", l.MaxTurns)
+	}
+	next := tokens.Count(q.System) + l.MaxOutputTokens
+	for _, t := range q.Tools {
+		next += tokens.Count(t.Description) + tokens.Count(string(t.Schema))
+	}
+	for _, msg := range q.Messages {
+		next += tokens.Count(msg.Text)
+		for _, c := range msg.Calls {
+			next += tokens.Count(c.Arguments) + tokens.Count(c.Name)
+		}
+	}
+	if have := r.Usage.Tokens(); have+int64(next) > int64(l.RowTokens) {
+		return mapjob.Failed(mapjob.Limit, "%d of %d tokens are spent, and the next turn may take %d", have, l.RowTokens, next)
+	}
+	return nil
+}
+
+// call runs a tool for the model, which is told what went wrong.
+func (m *agenticMap) call(ctx context.Context, tools AgentTools, c chat.Call) chat.Message {
+	text, err := tools.Call(ctx, c.Name, c.Arguments)
+	if err != nil {
+		return chat.Message{Role: chat.Tool, CallID: c.ID, Text: problem.From(err).Error(), Error: true}
+	}
+	return chat.Message{Role: chat.Tool, CallID: c.ID, Text: text}
+}
+
+// agentScope checks what a caller hands to sub-agents: within its own grant,
+// and, where it is a sub-agent itself that hands on more than reading, with a
+// word on what it keeps.
+func agentScope(q api.MapAgentRequest, now time.Time) (*mapjob.Scope, error) {
+	s := &mapjob.Scope{Sessions: q.Sessions, ReadOnly: !q.MayWrite, Delegated: q.DelegatedScope, Kept: q.KeptWork}
+	for _, id := range q.Nodes {
+		n, err := parseNode(id)
+		if err != nil {
+			return nil, err
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	if q.Parent == nil {
+		return s, nil
+	}
+	if len(s.Sessions)+len(s.Nodes) == 0 {
+		s.Sessions = q.Parent.Sessions
+		for _, n := range q.Parent.Nodes {
+			s.Nodes = append(s.Nodes, mapjob.Node(n))
+		}
+	}
+	if s.ReadOnly && s.Delegated == "" && s.Kept == "" { // explorers are exempt
+		s.Delegated, s.Kept = "reading, for one row each", "everything but reading"
+	}
+	if _, err := grant.Narrow(*q.Parent, "map", Ask(*s, q.Parent.Tools, 1, time.Minute), now, nil); err != nil {
+		return nil, problem.New(problem.Forbidden, "sub-agents: %w", err).WithHint("name what lies in the grant, with delegated_scope and kept_work")
+	}
+	var err error
+	s.Parent, err = json.Marshal(q.Parent)
+	return s, err
+}
+
+// Ask is the grant of one sub-agent.
+func Ask(s mapjob.Scope, tools []string, tokens int, ttl time.Duration) grant.Ask {
+	a := grant.Ask{Sessions: s.Sessions, Tools: tools, Tokens: min(tokens, grant.MaxTokens), TTL: min(ttl, grant.MaxTTL), DelegatedScope: s.Delegated, KeptWork: s.Kept}
+	for _, n := range s.Nodes {
+		a.Nodes = append(a.Nodes, grant.Node(n))
+	}
+	return a
+}
+
+// parseNode reads SESSION/n12 or SESSION/#12.
+func parseNode(id string) (mapjob.Node, error) {
+	if i := strings.LastIndexByte(id, '/'); i > 0 && len(id) > i+2 && (id[i+1] == 'n' || id[i+1] == '#') {
+		if n, err := strconv.ParseUint(id[i+2:], 10, 64); err == nil && n > 0 {
+			return mapjob.Node{Session: id[:i], N: n}, nil
+		}
+	}
+	return mapjob.Node{}, problem.New(problem.Invalid, "node %q: write SESSION/n12", id)
+}
