@@ -44,6 +44,7 @@ STEPS ?= 1000000
 soak:
 	LCM_STEPS=$(STEPS) go test ./internal/engine -run '^TestEngine$$' -count=1 -v -timeout 12h
 	LCM_SOAK=1 go test ./cmd/lcm -run '^TestKillUnderLoad$$' -count=1 -v -timeout 12h
+	LCM_SOAK=1 go test ./cmd/lcm -run '^TestMap(SurvivesKills|WorkersAreKilled|Speed)$$' -count=1 -v -timeout 12h
 	LCM_SOAK=1 go test ./cmd/lcm -run '^TestDamage$$' -count=1 -v -timeout 12h
 
 # The providers' own SDKs, and clients of the Model Context Protocol from npm.
