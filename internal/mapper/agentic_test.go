@@ -29,7 +29,6 @@ type wild struct {
 	mu   sync.Mutex
 	rng  *rand.Rand
 	rows map[string]spending // first message → what it took
-	last string
 }
 
 type spending struct{ turns, tokens int }
