@@ -62,7 +62,6 @@ type Node struct {
 	reads     reads
 	models    *llm.Chain // nil = everything is done by rule
 	mapModel  *llm.Chain // nil = that of the others
-	grants    *grants.Authority
 	projector *projector.Service
 	ingest    *ingest.Service
 	condenser *condenser.Service

@@ -55,7 +55,6 @@ func (n *Node) openRoles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.grants = n.openGrants()
 	m, jobs, err := n.openMaps(ctx)
 	if err != nil {
 		return err
