@@ -61,7 +61,7 @@ func New(c Config, tools []toolsvc.AgentTool, call Caller) *Server {
 	s := &Server{c: c, tools: tools, call: call}
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "lcm", Title: "Lossless context management", Version: c.Version}, &sdk.ServerOptions{
 		Instructions: instructions(tools, c.Session),
-		Logger:       c.Logger,
+		Logger:       slog.New(warnings{c.Logger.Handler()}),
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
 	for _, t := range tools {
@@ -71,6 +71,17 @@ func New(c Config, tools []toolsvc.AgentTool, call Caller) *Server {
 	}
 	return s
 }
+
+// warnings leaves out the three lines that the SDK logs about every request.
+type warnings struct{ slog.Handler }
+
+func (w warnings) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && w.Handler.Enabled(ctx, l)
+}
+
+func (w warnings) WithAttrs(as []slog.Attr) slog.Handler { return warnings{w.Handler.WithAttrs(as)} }
+
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
 // instructions are the recall policy: what to do when something is missing.
 func instructions(tools []toolsvc.AgentTool, session string) string {
@@ -124,7 +135,7 @@ func (keepOpen) Close() error { return nil }
 // one: session and cursor are parameters.
 func (s *Server) HTTP() http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.sdk }, &sdk.StreamableHTTPOptions{
-		Stateless: true, Logger: s.c.Logger, MaxRequestBodyBytes: s.c.MaxBodyBytes, PropagateRequestCancellation: true,
+		Stateless: true, Logger: slog.New(warnings{s.c.Logger.Handler()}), MaxRequestBodyBytes: s.c.MaxBodyBytes, PropagateRequestCancellation: true,
 	})
 }
 
