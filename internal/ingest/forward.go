@@ -98,7 +98,9 @@ func (s *Service) forward(ctx context.Context, holder string, j *job) ([]api.Wri
 // notTaken notes why an append has to be committed here after all.
 func (s *Service) notTaken(ctx context.Context, holder string, j *job, writes []api.Write, err error) {
 	nobody := errors.Is(err, api.ErrLogUnavailable)
-	if nobody || ctx.Err() != nil || problem.IsCode(err, problem.Unavailable) {
+	// The message has a deadline of its own, which may be noticed before ctx's.
+	late := ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)
+	if nobody || late || problem.IsCode(err, problem.Unavailable) {
 		s.d.Logger.Warn("the ingestor that holds the lease does not answer: appends are committed here", "holder", holder, "error", err)
 		s.shun(holder)
 	}
