@@ -23,7 +23,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// DefaultMaxPayload fits the largest event (512 KiB inline) with its envelope,
+// DefaultMaxPayload fits the largest event (4 MiB of it inline) with its envelope,
 // a dead letter's base64 body, and a micro reply page with room to spare.
 const DefaultMaxPayload = 8 << 20
 

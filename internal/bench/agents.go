@@ -81,7 +81,7 @@ func (f *fleet) serve(ctx context.Context) error {
 
 	c := config.Default()
 	c.DataDir, c.HTTP = filepath.Join(f.dir, "agents"), "127.0.0.1:0"
-	c.Session.Window, c.Condenser.Workers = agentsWindow, 6 // more, and appends wait for their commits
+	c.Session.Window, c.Condenser.Workers = agentsWindow, 6
 	c.Summarizer = config.Summarizer{
 		Kind: "openai", BaseURL: "http://" + l.Addr().String() + "/v1", Model: "fake", TimeoutSeconds: 10, WhenDown: config.Extractive,
 	}

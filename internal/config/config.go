@@ -143,7 +143,7 @@ type Projector struct {
 // Scrub settings: the background walk over the log, beside a projector.
 type Scrub struct {
 	// EventsPerSecond it reads at most; 0 = off. Default 500: a million events
-	// in half an hour, at about a hundredth of a processor.
+	// in half an hour.
 	EventsPerSecond int `koanf:"events_per_second"`
 	// EveryHours a walk begins. Default 24.
 	EveryHours int `koanf:"every_hours"`
