@@ -30,6 +30,9 @@ func (a *app) queryCmd() *cobra.Command {
 				p.f("%s/%s  %s  %s\n%s\n\n", name(one.Session), one.Entry, one.Role, one.Time.Format(time.RFC3339), one.Text)
 			}
 			p.f("%d passages, %d tokens read", len(out.Passages), out.Explored)
+			if len(out.Passages) == 0 && !out.Truncated {
+				p.f(": nothing holds the words of this question; ask with words that were used, or try `lcm grep`")
+			}
 			if out.Truncated {
 				p.f("; not all: %s", out.Why)
 			}
