@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,7 @@ func TestWalks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration
 		start := time.Now()
-		fails := false
+		var fails atomic.Bool
 		verifier := func(_ context.Context, o verify.Options) (*api.VerifyReply, error) {
 			if o.EventsPerSecond != 500 || o.Limit == 0 {
 				t.Errorf("options %+v", o)
@@ -27,7 +28,7 @@ func TestWalks(t *testing.T) {
 			at = append(at, time.Since(start))
 			o.Progress(api.VerifyProgress{Seq: 5, Last: 9})
 			time.Sleep(2 * time.Minute)
-			if fails {
+			if fails.Load() {
 				return nil, errors.New("the connection broke")
 			}
 			return &api.VerifyReply{Epoch: "E", Last: 9, Missing: 1, Faults: []api.VerifyFault{{Seq: 4, Kind: api.FaultMissing}}}, nil
@@ -45,7 +46,7 @@ func TestWalks(t *testing.T) {
 		if st := s.Status(); st.Running || st.Missing != 1 || len(st.Faults) != 1 || st.Ended.IsZero() {
 			t.Errorf("behind the first walk: %+v", st)
 		}
-		fails = true
+		fails.Store(true)
 		time.Sleep(70 * time.Minute)
 		cancel()
 		if err := <-ended; err != nil {
