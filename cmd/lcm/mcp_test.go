@@ -247,6 +247,12 @@ func driveTools(t *testing.T, b toolbox, mark string) {
 	if st := mustCall[api.StatusReply](b, "lcm_status", map[string]any{}); st.Sessions == 0 || st.Entries == 0 {
 		t.Errorf("status: %+v", st)
 	}
+	if q := mustCall[api.QueryOut](b, "lcm_expand_query", map[string]any{"prompt": "what of the retry?", "max_tokens": 9000}); len(q.Passages) == 0 || q.Passages[0].Session != "work" {
+		t.Errorf("query: %+v", q)
+	}
+	if q := mustCall[api.QueryOut](b, "lcm_expand_query", map[string]any{"prompt": "retry"}); len(q.Passages) == 0 {
+		t.Errorf("query: %+v", q)
+	}
 	if l := mustCall[api.SessionsReply](b, "lcm_sessions", map[string]any{}); len(l.Sessions) == 0 {
 		t.Error("no sessions")
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -35,7 +36,11 @@ type AgentTool struct {
 	Adds, Again, Open bool
 
 	fixed map[string]any
+	bound agentBound
 }
+
+// agentBound is what an answer holds at most, tokens: unasked, and on demand.
+type agentBound struct{ tokens, most int }
 
 // agentUse is how models are offered a tool of the table.
 type agentUse struct {
@@ -44,6 +49,7 @@ type agentUse struct {
 	hide                    []string       // parameters that are not a model's to set
 	fixed                   map[string]any // what they are
 	adds, again, open       bool
+	bound                   agentBound // zero = AgentTokens, AgentTokensMax
 }
 
 var agentUses = []agentUse{
@@ -65,7 +71,8 @@ var agentUses = []agentUse{
 	},
 	{
 		tool: "query", name: "lcm_expand_query", title: "Answer a question from memory",
-		text: "Answer a question from a summary or a search, read in isolation within a token budget; the answer cites entries.",
+		text:  "Answer a question from a summary or a search, read in isolation within a token budget; the answer cites entries.",
+		bound: agentBound{passageTokens, maxPassageTokens},
 	},
 	{
 		tool: "context", title: "Active context", hide: []string{"format", "prefix_hash"}, fixed: map[string]any{"format": "plain"},
@@ -148,8 +155,12 @@ func agentTool(u agentUse, t Tool) (AgentTool, error) {
 		in.PropertyOrder = slices.DeleteFunc(in.PropertyOrder, func(n string) bool { return n == name })
 	}
 	a.In, a.Out = strictSchema(in), strictSchema(out)
+	a.bound = u.bound
+	if a.bound == (agentBound{}) {
+		a.bound = agentBound{AgentTokens, AgentTokensMax}
+	}
 	if p := a.In.Properties["max_tokens"]; p != nil && t.Reads {
-		p.Default = json.RawMessage("8000")
+		p.Default = json.RawMessage(strconv.Itoa(a.bound.tokens))
 	}
 	return a, nil
 }
@@ -194,9 +205,9 @@ func (a AgentTool) Parameters(args json.RawMessage) (json.RawMessage, error) {
 	if a.In.Properties["max_tokens"] != nil && a.Reads {
 		switch n, ok := in["max_tokens"].(float64); {
 		case in["max_tokens"] == nil, ok && n == 0:
-			in["max_tokens"] = AgentTokens
-		case ok && n > AgentTokensMax:
-			in["max_tokens"] = AgentTokensMax
+			in["max_tokens"] = a.bound.tokens
+		case ok && n > float64(a.bound.most):
+			in["max_tokens"] = a.bound.most
 		}
 	}
 	if a.Reads {
