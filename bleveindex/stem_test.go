@@ -29,7 +29,7 @@ cease controll roll databases caching cached settings queries deployment schedul
 			words = append(words, strings.ToLower(s.Text()))
 		}
 	}
-	if raw, err := os.ReadFile("/work/shared/beam/dev.jsonl"); err == nil {
+	if raw, err := os.ReadFile("../../shared/beam/dev.jsonl"); err == nil {
 		words = append(words, regexp.MustCompile(`\b[a-z]+\b`).FindAllString(string(raw[:min(len(raw), 1<<20)]), -1)...)
 	}
 	for _, w := range words {

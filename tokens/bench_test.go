@@ -32,7 +32,7 @@ var corpora = []struct {
 // project's developers and not part of the repository.
 func transcripts() []byte {
 	var all []byte
-	files, _ := filepath.Glob("/work/shared/transcripts/*.json*")
+	files, _ := filepath.Glob("../../shared/transcripts/*.json*")
 	for _, file := range files {
 		b, _ := os.ReadFile(file)
 		all = append(all, b...)

@@ -69,7 +69,7 @@ func TestOracleTranscripts(t *testing.T) {
 	if err := json.Unmarshal(b, &counts); err != nil {
 		t.Fatal(err)
 	}
-	const shared = "/work/shared/transcripts"
+	const shared = "../../shared/transcripts"
 	if _, err := os.Stat(shared); err != nil {
 		t.Skipf("the shared transcripts are not here: %v", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"lcm/internal/problem"
 )
 
-const developmentSet = "/work/shared/beam/dev.jsonl"
+const developmentSet = "../../../shared/beam/dev.jsonl"
 
 // TestRecall holds the search to what the development set was measured at: all
 // of it, and the half that no setting was chosen on.

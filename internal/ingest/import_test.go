@@ -148,7 +148,7 @@ func TestHandleInbox(t *testing.T) {
 func TestImportSharedTranscripts(t *testing.T) {
 	dir := os.Getenv("LCM_TRANSCRIPTS")
 	if dir == "" {
-		dir = "/work/shared/transcripts"
+		dir = "../../../shared/transcripts"
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(files) == 0 {

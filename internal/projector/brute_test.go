@@ -50,7 +50,7 @@ func fromEnv(name string, d int) int {
 
 // realTexts are stretches of the shared transcripts, read only.
 func realTexts(t testing.TB, n int) []string {
-	files, _ := filepath.Glob("/work/shared/transcripts/*")
+	files, _ := filepath.Glob("../../../shared/transcripts/*")
 	var out []string
 	for _, f := range files {
 		raw, err := os.ReadFile(f)
