@@ -31,10 +31,7 @@ func Start(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
 	var routes []*url.URL
-	var ports [2 * Size]int
-	for i := range ports {
-		ports[i] = freePort(t)
-	}
+	ports := freePorts(t)
 	for i := range Size {
 		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", ports[i])})
 	}
@@ -57,14 +54,18 @@ func Start(t testing.TB) *Cluster {
 	return c
 }
 
-func freePort(t testing.TB) int {
+// freePorts are held all at once, so that none is found twice.
+func freePorts(t testing.TB) (ports [2 * Size]int) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return ports
 }
 
 // Kill stops server i at once, its clients are not told.
