@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"lcm/internal/await"
 	"lcm/internal/problem"
 )
 
@@ -23,11 +24,7 @@ func (c *Client) again(ctx context.Context, call func() error) error {
 		if err == nil || try >= c.tries || !passing(err) {
 			return err
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if await.Sleep(ctx, pause) != nil {
 			return err // says more than that time is up
 		}
 		pause *= 2

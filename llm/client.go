@@ -19,6 +19,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"lcm/chat"
+	"lcm/internal/await"
 )
 
 // Client calls one provider. It chats, and is a condense.Summarizer. It is safe
@@ -127,7 +128,7 @@ func (c *Client) Chat(ctx context.Context, r chat.Request) (chat.Response, error
 		if !f.retry || attempt >= c.cfg.Attempts || f.after > c.cfg.MaxWait {
 			return chat.Response{}, f.err
 		}
-		if err := sleep(ctx, c.pause(attempt, f.after)); err != nil {
+		if err := await.Sleep(ctx, c.pause(attempt, f.after)); err != nil {
 			return chat.Response{}, err
 		}
 	}
@@ -163,7 +164,7 @@ func (c *Client) passBreaker(ctx context.Context) (admission, error) {
 		case d > c.cfg.MaxWait:
 			return pass, fmt.Errorf("%w: %s asked for a pause of %s", chat.ErrUnavailable, c.where, d.Round(time.Second))
 		}
-		if err := sleep(ctx, d+c.jitter(d/8)); err != nil {
+		if err := await.Sleep(ctx, d+c.jitter(d/8)); err != nil {
 			return pass, err
 		}
 	}
@@ -184,17 +185,6 @@ func (c *Client) pause(attempt int, asked time.Duration) time.Duration {
 }
 
 func (c *Client) jitter(d time.Duration) time.Duration { return time.Duration(c.rand() * float64(d)) }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
 
 // encode builds the request body once for all attempts.
 func (c *Client) encode(r chat.Request) ([]byte, error) {

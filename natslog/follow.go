@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"lcm/events"
+	"lcm/internal/await"
 	"lcm/internal/problem"
 )
 
@@ -57,7 +58,7 @@ func (l *Log) follow(ctx context.Context, s followed, after uint64, handle func(
 			return err
 		}
 		l.followTrouble.Met(l.o.Logger, f.stream.name, "follower starts its consumer anew until it hears something", fmt.Errorf("after %d: %w", f.last, f.cause))
-		if err := sleep(ctx, f.backoff); err != nil {
+		if err := await.Sleep(ctx, f.backoff); err != nil {
 			return err
 		}
 		f.backoff = min(2*f.backoff, followBackoffMax)
@@ -203,16 +204,5 @@ func (f *follower) gather(m jetstream.Msg, msgs <-chan jetstream.Msg) ([]events.
 		default:
 			return out, nil
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/await"
 )
 
 // HeaderFormat of an inbox message names its transcript format, "" = auto.
@@ -67,7 +68,7 @@ func (l *Log) inboxPartition(ctx context.Context, p int, handle func(context.Con
 		default:
 			l.inboxTrouble.Met(l.o.Logger, "read "+strconv.Itoa(p), inboxFails, err)
 			c = nil
-			_ = sleep(ctx, backoff)
+			_ = await.Sleep(ctx, backoff)
 			backoff = min(2*backoff, inboxRetryMax)
 		}
 	}

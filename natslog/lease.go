@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"lcm/internal/await"
 )
 
 // BucketLease holds who commits. It is disposable: without it every ingestor
@@ -36,7 +38,7 @@ func (l *Log) Lease(ctx context.Context, name string, tell func(holder string)) 
 			tell(holder)
 			last = holder
 		}
-		if err := sleep(ctx, leaseEvery); err != nil {
+		if err := await.Sleep(ctx, leaseEvery); err != nil {
 			c.giveBack(context.WithoutCancel(ctx))
 			return err
 		}

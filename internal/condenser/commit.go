@@ -7,6 +7,7 @@ import (
 
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/problem"
 	"lcm/session"
 )
@@ -122,7 +123,7 @@ func (r *run) append(ctx context.Context, p events.Payload) (stored bool, err er
 		case !errors.Is(err, api.ErrUnknownOutcome) || try == commitTries:
 			return false, err
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := await.Sleep(ctx, pause); err != nil {
 			return false, err
 		}
 		pause *= 4
@@ -141,19 +142,8 @@ func (r *run) overtaken(ctx context.Context, p events.Payload) (stored bool, err
 		if r.lane.LastSeq > behind {
 			return false, nil
 		}
-		if sleep(ctx, pause) != nil {
+		if await.Sleep(ctx, pause) != nil {
 			return false, problem.New(problem.Stale, "%s of %s met another event that the projection does not show yet", p.EventType(), r.ref)
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
 	}
 }

@@ -3,10 +3,10 @@ package ingest
 import (
 	"context"
 	"errors"
-	"time"
 
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/problem"
 )
 
@@ -41,7 +41,7 @@ func (s *Service) attempt(ctx context.Context, j *job) ([]api.Written, error) {
 			try--
 		case errConflict, errUnknown:
 		case errUnavailable:
-			if err := sleep(ctx, backoff); err != nil {
+			if err := await.Sleep(ctx, backoff); err != nil {
 				return nil, gaveUp(j.ref, err)
 			}
 			backoff *= 2
@@ -143,7 +143,7 @@ func (s *Service) compare(ctx context.Context, ref events.Ref, subject string, l
 		if last >= seen {
 			return nil
 		}
-		if err := sleep(ctx, s.c.Backoff); err != nil {
+		if err := await.Sleep(ctx, s.c.Backoff); err != nil {
 			return gaveUp(ref, err)
 		}
 		var err error
@@ -231,16 +231,5 @@ func (s *Service) unknownCalls(j *job, limit int) []string {
 func (s *Service) learnCalls(ref events.Ref, r *api.LookupReply) {
 	for id, b := range r.Calls {
 		s.calls.put(callKey{ref, id}, callPath(b))
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

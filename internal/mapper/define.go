@@ -167,10 +167,7 @@ func Upload(ctx context.Context, o Objects, tenant, id string, r io.Reader) (*ap
 // MapCancel ends a job with what it has; calls on their way are kept.
 func (s *Service) MapCancel(ctx context.Context, in api.MapIn) (*api.MapOut, error) {
 	ref := mapjob.Ref{Tenant: in.Tenant, Job: in.Job}
-	if err := s.fresh(ctx); err != nil {
-		return nil, err
-	}
-	j, err := s.job(ref)
+	j, err := s.jobNow(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -185,10 +182,7 @@ func (s *Service) MapCancel(ctx context.Context, in api.MapIn) (*api.MapOut, err
 // MapRetry begins another round over what has no result.
 func (s *Service) MapRetry(ctx context.Context, in api.MapRetryIn) (*api.MapOut, error) {
 	ref := mapjob.Ref{Tenant: in.Tenant, Job: in.Job}
-	if err := s.fresh(ctx); err != nil {
-		return nil, err
-	}
-	j, err := s.job(ref)
+	j, err := s.jobNow(ctx, ref)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"lcm/chat"
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/problem"
 	"lcm/mapjob"
 )
@@ -104,17 +105,17 @@ type Service struct {
 	c Config
 	d Deps
 
+	applied *await.Mark // position folded
+
 	mu      sync.Mutex
-	applied uint64        // position folded
-	ready   bool          // what was published before Run is folded
-	moved   chan struct{} // closed when applied grows
+	ready   bool // what was published before Run is folded
 	runners map[mapjob.Ref]*runner
 	group   sync.WaitGroup
 }
 
 // New makes a Service over its ports.
 func New(c Config, d Deps) *Service {
-	return &Service{c: c, d: d, moved: make(chan struct{}), runners: map[mapjob.Ref]*runner{}}
+	return &Service{c: c, d: d, applied: await.At(0), runners: map[mapjob.Ref]*runner{}}
 }
 
 // Run folds the jobs' events and keeps running jobs supplied until ctx ends.
@@ -127,7 +128,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return problem.New(problem.Damaged, "the store of map jobs was made from stream %s, this one is %s", at.Epoch, s.d.Events.Epoch()).
 			WithHint("move the store aside: it is made anew")
 	}
-	s.advance(at.Seq)
+	s.applied.Set(at.Seq)
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.group.Wait()
 	defer cancel()
@@ -149,7 +150,7 @@ func (s *Service) checkpoint() (at api.Checkpoint, err error) {
 // startAll begins to supply the jobs that run, once everything that was
 // published before is known: no row is handed out that has its result.
 func (s *Service) startAll(ctx context.Context, end uint64) {
-	if s.wait(ctx, end) != nil {
+	if s.applied.Wait(ctx, end) != nil {
 		return
 	}
 	s.mu.Lock()
@@ -193,7 +194,7 @@ func (s *Service) apply(ctx context.Context, batch []events.Record) error {
 	if err != nil {
 		return err
 	}
-	s.advance(last)
+	s.applied.Set(last)
 	for _, a := range all {
 		s.tell(ctx, a)
 	}
@@ -242,38 +243,13 @@ func (s *Service) start(ctx context.Context, ref mapjob.Ref) {
 	})
 }
 
-func (s *Service) advance(seq uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.applied = max(s.applied, seq)
-	close(s.moved)
-	s.moved = make(chan struct{})
-}
-
-// wait returns once a position is folded.
-func (s *Service) wait(ctx context.Context, seq uint64) error {
-	for {
-		s.mu.Lock()
-		at, moved := s.applied, s.moved
-		s.mu.Unlock()
-		if at >= seq {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // fresh waits for everything that is published now.
 func (s *Service) fresh(ctx context.Context) error {
 	end, err := s.d.Events.LastSeq(ctx)
 	if err != nil {
 		return err
 	}
-	return s.wait(ctx, end)
+	return s.applied.Wait(ctx, end)
 }
 
 // publish stores an event and waits until it is folded.
@@ -286,7 +262,15 @@ func (s *Service) publish(ctx context.Context, ref mapjob.Ref, payload any) erro
 	if err != nil {
 		return err
 	}
-	return s.wait(ctx, seq)
+	return s.applied.Wait(ctx, seq)
+}
+
+// jobNow is the job after everything that is published now.
+func (s *Service) jobNow(ctx context.Context, ref mapjob.Ref) (*mapjob.Job, error) {
+	if err := s.fresh(ctx); err != nil {
+		return nil, err
+	}
+	return s.job(ref)
 }
 
 func (s *Service) job(ref mapjob.Ref) (*mapjob.Job, error) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lcm/events"
+	"lcm/internal/await"
 	"lcm/mapjob"
 )
 
@@ -102,7 +103,7 @@ func (p *poster) try(ctx context.Context, ref mapjob.Ref, e mapjob.RowsFinished)
 		if _, err = p.publish(ctx, m); err == nil || try == postTries {
 			return err
 		}
-		if sleep(ctx, time.Duration(try)*100*time.Millisecond) != nil {
+		if await.Sleep(ctx, time.Duration(try)*100*time.Millisecond) != nil {
 			return err
 		}
 	}

@@ -26,11 +26,7 @@ const (
 
 // MapStatus is the summary of a job.
 func (s *Service) MapStatus(ctx context.Context, in api.MapIn) (*api.MapOut, error) {
-	if err := s.fresh(ctx); err != nil {
-		return nil, err
-	}
-	ref := mapjob.Ref{Tenant: in.Tenant, Job: in.Job}
-	j, err := s.job(ref)
+	j, err := s.jobNow(ctx, mapjob.Ref{Tenant: in.Tenant, Job: in.Job})
 	if err != nil {
 		return nil, err
 	}
@@ -136,10 +132,7 @@ func (s *Service) rows(ctx context.Context, j *mapjob.Job, after uint64, limit i
 
 // MapOutput is a page of a job's output.
 func (s *Service) MapOutput(ctx context.Context, in api.MapOutputIn) (*api.MapOutputOut, error) {
-	if err := s.fresh(ctx); err != nil {
-		return nil, err
-	}
-	j, err := s.job(mapjob.Ref{Tenant: in.Tenant, Job: in.Job})
+	j, err := s.jobNow(ctx, mapjob.Ref{Tenant: in.Tenant, Job: in.Job})
 	if err != nil {
 		return nil, err
 	}
@@ -198,10 +191,7 @@ func (s *Service) WriteRows(ctx context.Context, ref mapjob.Ref, w io.Writer) er
 
 // MapAggregate reduces the results of a job.
 func (s *Service) MapAggregate(ctx context.Context, in api.MapAggregateIn) (*api.MapAggregateOut, error) {
-	if err := s.fresh(ctx); err != nil {
-		return nil, err
-	}
-	j, err := s.job(mapjob.Ref{Tenant: in.Tenant, Job: in.Job})
+	j, err := s.jobNow(ctx, mapjob.Ref{Tenant: in.Tenant, Job: in.Job})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/problem"
 	"lcm/mapjob"
 	"lcm/tokens"
@@ -132,7 +133,7 @@ func (r *runner) run(ctx context.Context) {
 		case !errors.Is(err, errLost):
 			r.s.d.Logger.Warn("a map job waits", "job", r.ref.Job, "error", err, "retry_in", backoff)
 		}
-		if sleep(ctx, backoff) != nil {
+		if await.Sleep(ctx, backoff) != nil {
 			return
 		}
 		backoff = min(2*backoff, time.Minute)
@@ -537,15 +538,4 @@ func (p *pass) lookAround(ctx context.Context) error {
 		return errLost
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/problem"
 	"lcm/mapjob"
 )
@@ -297,7 +298,7 @@ func (t *task) claim(ctx context.Context) {
 				return
 			}
 			t.w.d.Logger.Warn("rows cannot be claimed", "job", t.queue.Ref.Job, "error", err)
-			_ = sleep(claiming, time.Second) // the loop looks at ctx
+			_ = await.Sleep(claiming, time.Second) // the loop looks at ctx
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (s *Service) dispatchLoop(ctx context.Context) error {
 			continue
 		}
 		s.endTrouble.Over(s.log, "log", "end of the log known again")
-		if s.deps.Due == nil || s.applied.get() < last {
+		if s.deps.Due == nil || s.applied.Seq() < last {
 			continue
 		}
 		if err := s.dispatch(ctx, seen); err != nil && ctx.Err() == nil {
@@ -109,7 +109,7 @@ func (d *debt) set(seen map[events.Ref]judged) {
 func (s *Service) Progress() api.Progress {
 	s.debt.mu.Lock()
 	defer s.debt.mu.Unlock()
-	return api.Progress{Applied: s.applied.get(), Indexed: s.indexed.get(), Due: s.debt.due, OldestDue: s.debt.oldest}
+	return api.Progress{Applied: s.applied.Seq(), Indexed: s.indexed.Seq(), Due: s.debt.due, OldestDue: s.debt.oldest}
 }
 
 // judge asks Due about a session, unless nothing happened to it since.

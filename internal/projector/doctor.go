@@ -125,13 +125,13 @@ func (d *doctor) progress(ctx context.Context) {
 	}
 	var faults []string
 	check := func(what string, w *watermark) uint64 {
-		now := w.get()
+		now := w.Seq()
 		if now >= last {
 			return 0
 		}
 		wctx, cancel := context.WithTimeout(ctx, progressWait)
 		defer cancel()
-		if w.wait(wctx, now+1) != nil {
+		if w.Wait(wctx, now+1) != nil {
 			faults = append(faults, fmt.Sprintf("%s stand still at position %d, %d behind the log", what, now, last-now))
 		}
 		return last - now
@@ -173,8 +173,8 @@ func (d *doctor) checksums(ctx context.Context) {
 func (d *doctor) index(ctx context.Context) {
 	wctx, cancel := context.WithTimeout(ctx, progressWait)
 	defer cancel()
-	if d.s.indexed.demand(wctx, d.s.applied.get()) != nil {
-		d.add("index", nil, fmt.Sprintf("at position %d of %d: counted when it has caught up", d.s.indexed.get(), d.s.applied.get()))
+	if d.s.indexed.demand(wctx, d.s.applied.Seq()) != nil {
+		d.add("index", nil, fmt.Sprintf("at position %d of %d: counted when it has caught up", d.s.indexed.Seq(), d.s.applied.Seq()))
 		return
 	}
 	var faults []string
@@ -194,7 +194,7 @@ func (d *doctor) index(ctx context.Context) {
 		return index.Verify()
 	})
 	faults = append(faults, faultsOf(err)...)
-	if err == nil && docs != want && d.s.indexed.get() == d.s.applied.get() {
+	if err == nil && docs != want && d.s.indexed.Seq() == d.s.applied.Seq() {
 		faults = append(faults, fmt.Sprintf("%d documents, the rows make %d", docs, want))
 	}
 	if !d.add("index", faults, fmt.Sprintf("%d documents, as many as the rows make; every file is intact", docs)) {

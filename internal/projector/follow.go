@@ -10,6 +10,7 @@ import (
 
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/problem"
 	"lcm/session"
 )
@@ -28,7 +29,7 @@ func (s *Service) followLoop(ctx context.Context, a *applier) error {
 		return fmt.Errorf("end of the log: %w", err)
 	}
 	progress := s.reported(last, func(at uint64) {
-		s.applied.set(at)
+		s.applied.Set(at)
 		s.trouble.Over(s.log, "rows", "the rows follow the log again")
 	})
 	healedAt := forever // position of the last repair: one that does not last ends the service
@@ -41,7 +42,7 @@ func (s *Service) followLoop(ctx context.Context, a *applier) error {
 			cancel()
 			if ctx.Err() == nil && diskFull(err) { // reads go on, and so do we once there is room
 				s.trouble.Met(s.log, "rows", "the rows stand still: their disk takes no more", err)
-				if err := pause(ctx, fullPause); err != nil {
+				if err := await.Sleep(ctx, fullPause); err != nil {
 					return err
 				}
 				continue
@@ -284,7 +285,7 @@ func (s *Service) level(ctx context.Context, old, next *applier) (digest string,
 	if err := s.follow(ctx, next, old.at.Seq, nil); err != nil {
 		return "", err
 	}
-	err = s.follow(ctx, old, next.at.Seq, s.applied.set)
+	err = s.follow(ctx, old, next.at.Seq, s.applied.Set)
 	if err == nil {
 		digest, err = digestOf(old.store)
 	}
@@ -314,6 +315,6 @@ func (s *Service) install(next *applier) (*applier, error) {
 	if err := s.deps.Stores.Promote(next.store); err != nil {
 		return nil, err
 	}
-	s.applied.set(next.at.Seq)
+	s.applied.Set(next.at.Seq)
 	return next, nil
 }

@@ -17,7 +17,7 @@ const (
 // who appended and then searches finds what was appended, by the index where
 // it is quick. What it has not reached is searched row by row.
 func (g *grep) awaitToken(ctx context.Context) {
-	if g.q.token.Seq <= g.s.indexed.get() {
+	if g.q.token.Seq <= g.s.indexed.Seq() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, awaitWait)
@@ -46,7 +46,7 @@ func (g *grep) timeOr(ctx context.Context, err error) error {
 // searchTail looks into the newest rows that are not indexed yet, one by one.
 // It returns the position up to which the index is asked.
 func (g *grep) searchTail(ctx context.Context) (uint64, error) {
-	indexed := g.s.indexed.get()
+	indexed := g.s.indexed.Seq()
 	if indexed >= g.bound {
 		return g.bound, nil
 	}

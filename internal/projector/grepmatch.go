@@ -138,7 +138,7 @@ func (g *grep) texts(ctx context.Context, c candidate, m *material) ([]text, err
 	if err == nil && c.unindexed {
 		r := &tailRow{source: m.source, texts: all}
 		r.body = nil
-		g.s.tail.put(r, g.s.indexed.get())
+		g.s.tail.put(r, g.s.indexed.Seq())
 	}
 	return g.wanted(c, m, all), err
 }
@@ -218,7 +218,7 @@ func (g *grep) scans() bool {
 			return err
 		})
 	})
-	lags := g.s.indexed.get()+tailRows < g.bound
+	lags := g.s.indexed.Seq()+tailRows < g.bound
 	return err != nil || few || !narrows || lags
 }
 

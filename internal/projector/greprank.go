@@ -61,7 +61,7 @@ func (g *grep) awaitIndex(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, awaitWait)
 	defer cancel()
 	if g.s.indexed.demand(ctx, g.bound) != nil {
-		n := g.s.indexed.get()
+		n := g.s.indexed.Seq()
 		g.notSearched("the index is behind: positions %d to %d were not searched", n+1, g.bound)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/problem"
 	"lcm/session"
 )
@@ -52,7 +53,7 @@ func (s *Service) setIndex(index api.Index, upto uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index = index
-	s.indexed.set(upto)
+	s.indexed.Set(upto)
 }
 
 // recreateIndex drops the index; the loop fills the new one from the rows.
@@ -72,7 +73,7 @@ func (s *Service) recreateIndex() error {
 		return err
 	}
 	s.index = index
-	s.indexed.set(0)
+	s.indexed.Set(0)
 	return nil
 }
 
@@ -129,7 +130,7 @@ func (e errIndex) Unwrap() error { return e.err }
 func (s *Service) recover(ctx context.Context, cause error, failures int) error {
 	if failures > 1 || !damage(cause) {
 		s.indexTrouble.Met(s.log, "index", "index behind, trying again", cause)
-		if err := pause(ctx, min(s.cfg.IndexEvery<<min(failures, 10), longestPause)); err != nil {
+		if err := await.Sleep(ctx, min(s.cfg.IndexEvery<<min(failures, 10), longestPause)); err != nil {
 			return err
 		}
 	}
@@ -163,7 +164,7 @@ func (s *Service) awaitWork(ctx context.Context) error {
 		return err
 	}
 	wait, cancel := context.WithTimeout(ctx, s.cfg.IndexEvery)
-	_ = s.applied.wait(wait, upto+uint64(s.cfg.IndexDocs)) // or what there is by then
+	_ = s.applied.Wait(wait, upto+uint64(s.cfg.IndexDocs)) // or what there is by then
 	cancel()
 	return ctx.Err()
 }
@@ -174,13 +175,13 @@ func (s *Service) awaitWork(ctx context.Context) error {
 // than the index could follow it, and every batch of it holds the appends up.
 func (s *Service) yield(ctx context.Context, worked time.Duration) error {
 	rest := worked * time.Duration(100-s.cfg.IndexShare) / time.Duration(s.cfg.IndexShare)
-	for rest > 0 && !s.indexed.demanded(s.applied.get()) {
+	for rest > 0 && !s.indexed.demanded(s.applied.Seq()) {
 		step := min(rest, s.cfg.IndexEvery)
-		before, start := s.applied.get(), time.Now()
-		if err := pause(ctx, step); err != nil {
+		before, start := s.applied.Seq(), time.Now()
+		if err := await.Sleep(ctx, step); err != nil {
 			return err
 		}
-		came, busy := s.applied.get()-before, s.cfg.BusyEvents*uint64(time.Since(start))/uint64(s.cfg.IndexEvery)
+		came, busy := s.applied.Seq()-before, s.cfg.BusyEvents*uint64(time.Since(start))/uint64(s.cfg.IndexEvery)
 		if came <= busy {
 			return nil
 		}
@@ -196,8 +197,8 @@ const maxYield = 20
 // move: an index that was made anew goes back to 0.
 func (s *Service) awaitRows(ctx context.Context) (upto uint64, err error) {
 	for {
-		upto, reset := s.indexed.state()
-		applied, moved := s.applied.state()
+		upto, reset := s.indexed.State()
+		applied, moved := s.applied.State()
 		if applied > upto {
 			return upto, nil
 		}
@@ -210,22 +211,11 @@ func (s *Service) awaitRows(ctx context.Context) (upto uint64, err error) {
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // indexSome indexes the next rows. No search waits for it: the lock of the
 // stores is held only to look at the rows, not while texts are fetched from the
 // log, nor while the index writes.
 func (s *Service) indexSome(ctx context.Context) error {
-	from := s.indexed.get()
+	from := s.indexed.Seq()
 	docs, upto, err := s.docsBehind(ctx, from)
 	if err != nil || upto <= from {
 		return err
@@ -236,13 +226,13 @@ func (s *Service) indexSome(ctx context.Context) error {
 	if err := s.use(func(_ api.Store, now api.Index) error { index = now; return nil }); err != nil {
 		return err
 	}
-	if s.indexed.get() != from {
+	if s.indexed.Seq() != from {
 		return nil // another index by now
 	}
 	if err := apply(index, docs, upto); err != nil {
 		return err
 	}
-	s.indexed.set(upto)
+	s.indexed.Set(upto)
 	return nil
 }
 

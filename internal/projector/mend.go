@@ -3,6 +3,8 @@ package projector
 import (
 	"context"
 	"time"
+
+	"lcm/internal/await"
 )
 
 // mendPause is how long a store that could not be made anew is left alone.
@@ -27,7 +29,7 @@ func (s *Service) mendLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		at := s.applied.get()
+		at := s.applied.Seq()
 		if at == mended || !s.rebuilding.TryLock() {
 			continue
 		}
@@ -39,11 +41,11 @@ func (s *Service) mendLoop(ctx context.Context) error {
 				return ctx.Err()
 			}
 			s.log.Error("store not rebuilt, trying again at the next read", "error", err)
-			if err := pause(ctx, mendPause); err != nil {
+			if err := await.Sleep(ctx, mendPause); err != nil {
 				return err
 			}
 		} else {
-			mended = s.applied.get()
+			mended = s.applied.Seq()
 			s.log.Info("store rebuilt", "applied", mended)
 		}
 		select {

@@ -66,7 +66,7 @@ func (s *Service) Wait(ctx context.Context, token events.Position) (events.Posit
 			WithHint("the log was restored or replaced: read again without the token")
 	}
 	err := s.applied.demand(ctx, token.Seq)
-	here.Seq = s.applied.get()
+	here.Seq = s.applied.Seq()
 	if err != nil {
 		return here, waitError(ctx, here, token)
 	}
@@ -118,7 +118,7 @@ func state(r session.Reader, at uint64) (session.State, error) {
 // reach is the token to wait for where a read names a position: positions
 // beyond the end of the log are an error, not a wait.
 func (s *Service) reach(ctx context.Context, token events.Position, at uint64) (events.Position, error) {
-	if at <= token.Seq || at <= s.applied.get() {
+	if at <= token.Seq || at <= s.applied.Seq() {
 		return token, nil
 	}
 	last, err := s.deps.Log.LastSeq(ctx)

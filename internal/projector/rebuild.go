@@ -99,7 +99,7 @@ func (s *Service) rebuildIndex(ctx context.Context) error {
 
 // fillIndex indexes all rows, until the index has what there is.
 func (s *Service) fillIndex(ctx context.Context, index api.Index) (upto uint64, err error) {
-	for upto < s.applied.get() {
+	for upto < s.applied.Seq() {
 		if ctx.Err() != nil {
 			return upto, ctx.Err()
 		}
@@ -137,6 +137,6 @@ func (s *Service) promoteIndex(next api.Index, upto uint64) error {
 		}
 	}
 	s.index = index
-	s.indexed.set(upto)
+	s.indexed.Set(upto)
 	return nil
 }

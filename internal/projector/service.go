@@ -89,7 +89,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	defer s.end()
-	s.log.Info("projector open", "applied", a.at.Seq, "indexed", s.indexed.get(), "epoch", a.at.Epoch)
+	s.log.Info("projector open", "applied", a.at.Seq, "indexed", s.indexed.Seq(), "epoch", a.at.Epoch)
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.followLoop(gctx, a) })
@@ -124,7 +124,7 @@ func (s *Service) open(ctx context.Context) (*applier, error) {
 	s.mu.Lock()
 	s.store = store
 	s.mu.Unlock()
-	s.applied.set(a.at.Seq)
+	s.applied.Set(a.at.Seq)
 	close(s.opened)
 	return a, nil
 }

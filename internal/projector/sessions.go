@@ -310,7 +310,7 @@ func (s *Service) Status(ctx context.Context) (*api.StatusReply, error) {
 	if since := s.Progress().OldestDue; !since.IsZero() {
 		out.OldestDue = &since
 	}
-	out.Indexed = s.indexed.get()
+	out.Indexed = s.indexed.Seq()
 	out.LogSeq = max(last, out.Applied)
 	out.Lag = out.LogSeq - out.Applied
 	if out.Indexed < out.Applied {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/verify"
 )
 
@@ -86,7 +87,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	}
 	wait := max(startAfter, time.Until(s.Status().Started.Add(s.c.Every)))
-	for sleep(ctx, wait) {
+	for await.Sleep(ctx, wait) == nil {
 		start := time.Now()
 		err := s.walk(ctx)
 		wait = max(0, time.Until(start.Add(s.c.Every)))
@@ -142,15 +143,4 @@ func (s *Service) save() error {
 		os.WriteFile(s.c.File+".new", append(b, '\n'), 0o600),
 		os.Rename(s.c.File+".new", s.c.File),
 	)
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/problem"
 	"lcm/session"
 )
@@ -144,12 +145,5 @@ func (p *pace) wait(ctx context.Context, n int) error {
 	}
 	p.n += n
 	due := p.start.Add(time.Duration(float64(p.n) / float64(p.perSecond) * float64(time.Second)))
-	t := time.NewTimer(time.Until(due))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return await.Sleep(ctx, time.Until(due))
 }
