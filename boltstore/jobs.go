@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"lcm/internal/api"
 	"lcm/internal/problem"
@@ -59,13 +57,8 @@ func OpenJobs(path string, log *slog.Logger) (*Jobs, error) {
 
 func openJobs(path string) (*Jobs, error) {
 	db, err := openBolt(path, Options{LockTimeout: time.Second})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, problem.New(problem.Unavailable, "store %s is in use by another process: %w", path, err)
-	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("store %s: %w", path, err)
-	case err != nil:
-		return nil, damaged("store %s: %v", path, err)
+	if err != nil {
+		return nil, openError(path, err)
 	}
 	j := &Jobs{db}
 	if err := j.prepare(path); err != nil {
@@ -115,7 +108,7 @@ func (j *Jobs) run(write bool, fn func(api.JobTx) error) error {
 		return problem.New(problem.Unavailable, "store of map jobs: %w", err)
 	}
 	defer func() { _ = rollback(tx) }() // nothing is left to roll back after a commit
-	if err := fn(&jobTx{Tx{tx: tx}, map[mapjob.Ref]uint64{}}); err != nil || !write {
+	if err := fn(&jobTx{newTx(tx), map[mapjob.Ref]uint64{}}); err != nil || !write {
 		return err
 	}
 	if err := commit(tx); err != nil {
@@ -126,7 +119,7 @@ func (j *Jobs) run(write bool, fn func(api.JobTx) error) error {
 
 // jobTx is a transaction. It implements api.JobTx.
 type jobTx struct {
-	Tx
+	*Tx
 	known map[mapjob.Ref]uint64
 }
 
@@ -152,15 +145,6 @@ func (t *jobTx) number(r mapjob.Ref) (uint64, error) {
 	t.known[r] = binary.BigEndian.Uint64(v)
 	return t.known[r], nil
 }
-
-// Checkpoint implements api.JobTx.
-func (t *jobTx) Checkpoint() (api.Checkpoint, error) {
-	var c api.Checkpoint
-	return c, t.getJSON(keyCheckpoint, &c)
-}
-
-// SetCheckpoint implements api.JobTx.
-func (t *jobTx) SetCheckpoint(c api.Checkpoint) error { return t.putJSON(bucketMeta, keyCheckpoint, c) }
 
 // Job implements mapjob.Rows.
 func (t *jobTx) Job(r mapjob.Ref) (*mapjob.Job, error) {
@@ -234,7 +218,7 @@ func (t *jobTx) Row(r mapjob.Ref, row uint64) (*mapjob.Row, error) {
 }
 
 func readRow(k, v []byte) (*mapjob.Row, error) {
-	if len(v) < crcBytes || crc32.Update(crc32.ChecksumIEEE(k), crc32.IEEETable, v[crcBytes:]) != binary.BigEndian.Uint32(v) {
+	if !intact(k, v) {
 		return nil, damaged("row %x of a map job fails its checksum", k)
 	}
 	row := new(mapjob.Row)
@@ -258,7 +242,7 @@ func (t *jobTx) PutRow(r mapjob.Ref, row *mapjob.Row) error {
 		return fmt.Errorf("store: row %d: %w", row.Row, err)
 	}
 	k := rowOf(n, row.Row)
-	v := binary.BigEndian.AppendUint32(make([]byte, 0, crcBytes+len(b)), crc32.Update(crc32.ChecksumIEEE(k), crc32.IEEETable, b))
+	v := binary.BigEndian.AppendUint32(make([]byte, 0, crcBytes+len(b)), checksum(k, b))
 	return t.put(bucketRow, k, append(v, b...))
 }
 

@@ -80,14 +80,8 @@ func Open(path string, o Options) (*Store, error) {
 		_ = db.Close()
 		return nil, worse
 	}
-	switch {
-	case err == nil:
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, problem.New(problem.Unavailable, "store %s is in use by another process: %w", path, err)
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("store %s: %w", path, err)
-	default:
-		return nil, damaged("store %s: %v", path, err)
+	if err != nil {
+		return nil, openError(path, err)
 	}
 	s := &Store{db: db, path: path, readOnly: o.ReadOnly, compared: cmp}
 	if cmp.tx = lastTx(db); !o.ReadOnly {
@@ -98,6 +92,17 @@ func Open(path string, o Options) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// openError says why a file does not open.
+func openError(path string, err error) error {
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return problem.New(problem.Unavailable, "store %s is in use by another process: %w", path, err)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("store %s: %w", path, err)
+	}
+	return damaged("store %s: %v", path, err)
 }
 
 // openBolt opens the file. bbolt panics, or reads beyond the mapping, where
