@@ -24,7 +24,7 @@ var layers = []struct {
 	{packages: []string{"window"}, may: []string{"events", "session", "tokens", "transcript"}},
 	{packages: []string{"condense"}, may: []string{"events", "session", "tokens", "window", "chat"}},
 	{packages: []string{"extract"}, may: []string{"events", "condense", "tokens"}},
-	{packages: []string{"internal/problem", "internal/request", "internal/await"}},
+	{packages: []string{"internal/problem", "internal/request", "internal/await", "internal/wholefile"}},
 	{packages: []string{"internal/api"}, may: []string{"events", "session", "rank", "grant", "mapjob", "internal/problem"}},
 	// Adapters translate; they never import each other.
 	{
@@ -34,10 +34,10 @@ var layers = []struct {
 	// Services orchestrate over ports; they never import adapters or engines.
 	{
 		packages: []string{"internal/ingest", "internal/projector", "internal/condenser", "internal/toolsvc"},
-		may:      []string{"events", "session", "condense", "window", "transcript", "tokens", "explore", "extract", "rank", "grant", "internal/api", "internal/await", "internal/problem", "internal/request"},
+		may:      []string{"events", "session", "condense", "window", "transcript", "tokens", "explore", "extract", "rank", "grant", "internal/api", "internal/await", "internal/problem", "internal/request", "internal/wholefile"},
 	},
 	{packages: []string{"internal/grants"}, may: []string{"grant", "internal/problem"}},
-	{packages: []string{"internal/auth"}, may: []string{"events", "grant", "internal/api", "internal/problem"}},
+	{packages: []string{"internal/auth"}, may: []string{"events", "grant", "internal/api", "internal/problem", "internal/wholefile"}},
 	// The tools over another protocol.
 	{packages: []string{"internal/mcp"}, may: []string{"internal/problem", "internal/toolsvc"}},
 	{
@@ -45,7 +45,7 @@ var layers = []struct {
 		may:      []string{"events", "tokens", "chat", "grant", "mapjob", "internal/api", "internal/await", "internal/problem"},
 	},
 	{packages: []string{"client"}, may: []string{"internal/api", "internal/await", "internal/problem", "internal/request"}},
-	{packages: []string{"internal/scrub"}, may: []string{"internal/api", "internal/await", "internal/verify"}},
+	{packages: []string{"internal/scrub"}, may: []string{"internal/api", "internal/await", "internal/verify", "internal/wholefile"}},
 	// What needs the log alone: read it whole, copy it.
 	{packages: []string{"internal/verify", "internal/backup"}, may: []string{"events", "session", "internal/api", "internal/await", "internal/problem"}},
 	{packages: []string{"internal/demo"}, may: []string{"internal/api", "client"}},

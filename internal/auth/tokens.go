@@ -20,6 +20,7 @@ import (
 	"lcm/events"
 	"lcm/internal/api"
 	"lcm/internal/problem"
+	"lcm/internal/wholefile"
 )
 
 // tokenPrefix begins every token, so that scanners of leaked secrets find them.
@@ -188,14 +189,5 @@ func (t *Tokens) change(f func([]Token) ([]Token, error)) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(t.path), ".tokens-*") // mode 600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(append(b, '\n'))
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), t.path)
+	return wholefile.Write(t.path, append(b, '\n'), 0o600)
 }

@@ -15,6 +15,7 @@ import (
 
 	"lcm/internal/config"
 	"lcm/internal/problem"
+	"lcm/internal/wholefile"
 )
 
 // ownerFile tells how to reach the process that owns a data directory.
@@ -132,10 +133,7 @@ func announce(dir string, o Owner) (func(), error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, ownerFile)
-	if err := os.WriteFile(path+".new", append(b, '\n'), 0o600); err != nil {
-		return nil, fmt.Errorf("announce the server: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := wholefile.Write(path, append(b, '\n'), 0o600); err != nil {
 		return nil, fmt.Errorf("announce the server: %w", err)
 	}
 	return func() { _ = os.Remove(path) }, nil

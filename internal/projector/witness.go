@@ -14,6 +14,7 @@ import (
 	"lcm/events"
 	"lcm/internal/api"
 	"lcm/internal/problem"
+	"lcm/internal/wholefile"
 )
 
 // The witness is a second memory of how far the log had come, in a file of its
@@ -77,21 +78,7 @@ func (w witnessed) write(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return wholefile.Write(path, append(b, '\n'), 0o600)
 }
 
 // checkWitness compares the witness with the log. A witness that cannot be

@@ -8,7 +8,6 @@ package scrub
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"lcm/internal/api"
 	"lcm/internal/await"
 	"lcm/internal/verify"
+	"lcm/internal/wholefile"
 )
 
 const (
@@ -138,9 +138,8 @@ func (s *Service) save() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		os.MkdirAll(filepath.Dir(s.c.File), 0o755),
-		os.WriteFile(s.c.File+".new", append(b, '\n'), 0o600),
-		os.Rename(s.c.File+".new", s.c.File),
-	)
+	if err := os.MkdirAll(filepath.Dir(s.c.File), 0o755); err != nil {
+		return err
+	}
+	return wholefile.Write(s.c.File, append(b, '\n'), 0o600)
 }
