@@ -58,19 +58,13 @@ type Row struct {
 }
 
 // ValueIn finds the value of a row in the event that brought it.
-func (r *Row) ValueIn(rec events.Record) (json.RawMessage, error) {
-	payload, err := Decode(rec)
-	if err != nil {
-		return nil, err
-	}
-	if p, ok := payload.(RowsFinished); ok {
-		for _, one := range p.Results {
-			if one.Row == r.Row && one.Value != nil {
-				return one.Value, nil
-			}
+func (r *Row) ValueIn(e RowsFinished) (json.RawMessage, error) {
+	for _, one := range e.Results {
+		if one.Row == r.Row && one.Value != nil {
+			return one.Value, nil
 		}
 	}
-	return nil, fmt.Errorf("event %d has no value of row %d", rec.Seq, r.Row)
+	return nil, fmt.Errorf("event %d has no value of row %d", r.Seq, r.Row)
 }
 
 // Finished reports whether the row needs no work in a round.

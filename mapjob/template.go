@@ -64,9 +64,6 @@ type Object struct {
 	fields map[string]json.RawMessage
 }
 
-// Raw is the row's text.
-func (o *Object) Raw() []byte { return o.raw }
-
 // MaxRowBytes of one line. A larger row fails; it is not cut.
 const MaxRowBytes = 1 << 20
 

@@ -54,18 +54,6 @@ func (j Objects) PutObject(ctx context.Context, name string, r io.Reader) error 
 	return nil
 }
 
-// DeleteObject drops an object.
-func (j Objects) DeleteObject(ctx context.Context, name string) error {
-	s, err := j.store(ctx)
-	if err == nil {
-		err = s.Delete(ctx, name)
-	}
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil
-	}
-	return err
-}
-
 // Object reads an object from its beginning: one chunk at a time, so that a
 // reader may take as long as it likes and holds no more than that.
 func (j Objects) Object(ctx context.Context, name string) (io.Reader, error) {

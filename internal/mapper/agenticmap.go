@@ -13,7 +13,6 @@ import (
 	"lcm/internal/api"
 	"lcm/internal/problem"
 	"lcm/mapjob"
-	"lcm/tokens"
 )
 
 // Agents gives each sub-agent what it may use.
@@ -115,16 +114,7 @@ func (m *agenticMap) spent(q chat.Request, r *mapjob.Result, turn int) *mapjob.R
 	if turn > l.MaxTurns {
 		return mapjob.Failed(mapjob.Turns, "no answer within %d turns", l.MaxTurns)
 	}
-	next := tokens.Count(q.System) + l.MaxOutputTokens
-	for _, t := range q.Tools {
-		next += tokens.Count(t.Description) + tokens.Count(string(t.Schema))
-	}
-	for _, msg := range q.Messages {
-		next += tokens.Count(msg.Text)
-		for _, c := range msg.Calls {
-			next += tokens.Count(c.Arguments) + tokens.Count(c.Name)
-		}
-	}
+	next := inputTokens(q) + l.MaxOutputTokens
 	if have := r.Usage.Tokens(); have+int64(next) > int64(l.RowTokens) {
 		return mapjob.Failed(mapjob.Limit, "%d of %d tokens are spent, and the next turn may take %d", have, l.RowTokens, next)
 	}

@@ -1,12 +1,10 @@
 package mapper
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 
@@ -71,7 +69,7 @@ func (s *Service) define(ctx context.Context, in api.MapRunIn, d mapjob.Definiti
 	if err := s.publish(ctx, ref, mapjob.JobDefined{Definition: d}); err != nil {
 		return nil, err
 	}
-	return s.MapStatus(ctx, api.MapIn{Scope: in.Scope, Job: ref.Job})
+	return s.stored(ctx, ref)
 }
 
 // input keeps what the job will read: a file is copied, so that what happens
@@ -176,7 +174,7 @@ func (s *Service) MapCancel(ctx context.Context, in api.MapIn) (*api.MapOut, err
 			return nil, err
 		}
 	}
-	return s.MapStatus(ctx, in)
+	return s.stored(ctx, ref)
 }
 
 // MapRetry begins another round over what has no result.
@@ -190,42 +188,22 @@ func (s *Service) MapRetry(ctx context.Context, in api.MapRetryIn) (*api.MapOut,
 		return nil, problem.New(problem.Conflict, "map job %s runs", in.Job).WithHint("wait for it, or `lcm map cancel %s`", in.Job)
 	}
 	if j.Failed == 0 && j.Pending() == 0 && j.OutErr == "" {
-		return s.MapStatus(ctx, api.MapIn{Scope: in.Scope, Job: in.Job})
+		return s.status(ctx, j)
 	}
 	d := j.Definition
-	set := func(v *int, n int) {
-		if n != 0 {
-			*v = n
-		}
-	}
-	set(&d.Limits.Concurrency, in.Concurrency)
-	set(&d.Limits.Attempts, in.Attempts)
-	set(&d.Limits.TimeoutSeconds, in.TimeoutSeconds)
-	set(&d.Limits.MaxOutputTokens, in.MaxOutputTokens)
-	if in.RowsPerSecond != 0 {
-		d.Limits.RowsPerSecond = in.RowsPerSecond
-	}
-	if in.MaxTokens != 0 {
-		d.Limits.MaxTokens = int64(in.MaxTokens)
-	}
-	if in.MaxCost != 0 {
-		d.Limits.MaxCost = in.MaxCost
-	}
+	l := &d.Limits
+	l.Concurrency = cmp.Or(in.Concurrency, l.Concurrency)
+	l.Attempts = cmp.Or(in.Attempts, l.Attempts)
+	l.TimeoutSeconds = cmp.Or(in.TimeoutSeconds, l.TimeoutSeconds)
+	l.MaxOutputTokens = cmp.Or(in.MaxOutputTokens, l.MaxOutputTokens)
+	l.RowsPerSecond = cmp.Or(in.RowsPerSecond, l.RowsPerSecond)
+	l.MaxTokens = cmp.Or(int64(in.MaxTokens), l.MaxTokens)
+	l.MaxCost = cmp.Or(in.MaxCost, l.MaxCost)
 	if err := d.Validate(); err != nil {
 		return nil, problem.New(problem.Invalid, "%w", err)
 	}
 	if err := s.publish(ctx, ref, mapjob.RowsRetried{Limits: d.Limits}); err != nil {
 		return nil, err
 	}
-	return s.MapStatus(ctx, api.MapIn{Scope: in.Scope, Job: in.Job})
-}
-
-// line of an output, as bytes with its end.
-func outputLine(w *bufio.Writer, r api.MapRow) error {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, _ = w.Write(b) // bufio keeps the error
-	return w.WriteByte('\n')
+	return s.stored(ctx, ref)
 }

@@ -48,21 +48,18 @@ func (g *gate) wait(ctx context.Context, closed <-chan struct{}) error {
 		}
 		changed := g.changed
 		g.mu.Unlock()
-		t := time.NewTimer(max(left, time.Millisecond))
-		if left <= 0 {
-			t.Stop() // somebody tries: what comes of it moves the gate
+		var due <-chan time.Time // nil: somebody tries, and what comes of it moves the gate
+		if left > 0 {
+			due = time.After(left)
 		}
 		select {
-		case <-t.C:
+		case <-due:
 		case <-changed:
 		case <-closed:
-			t.Stop()
 			return errStopped
 		case <-ctx.Done():
-			t.Stop()
 			return ctx.Err()
 		}
-		t.Stop()
 	}
 }
 

@@ -132,13 +132,25 @@ func blame(ctx, limited context.Context, err error, healthy func() bool, seconds
 func (m *llmMap) usage(q chat.Request, a chat.Response) mapjob.Usage {
 	in, out := a.Usage.Input, a.Usage.Output
 	if in == 0 {
-		in = tokens.Count(q.System)
-		for _, msg := range q.Messages {
-			in += tokens.Count(msg.Text)
-		}
+		in = inputTokens(q)
 	}
 	if out == 0 {
 		out = tokens.Count(a.Text)
 	}
 	return mapjob.Usage{Calls: 1, InputTokens: int64(in), OutputTokens: int64(out), Micros: m.prices.Micros(in, out)}
+}
+
+// inputTokens of a request, as we count.
+func inputTokens(q chat.Request) int {
+	n := tokens.Count(q.System)
+	for _, t := range q.Tools {
+		n += tokens.Count(t.Description) + tokens.Count(string(t.Schema))
+	}
+	for _, msg := range q.Messages {
+		n += tokens.Count(msg.Text)
+		for _, c := range msg.Calls {
+			n += tokens.Count(c.Arguments) + tokens.Count(c.Name)
+		}
+	}
+	return n
 }

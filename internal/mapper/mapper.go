@@ -49,7 +49,6 @@ type Queue interface {
 type Objects interface {
 	PutObject(ctx context.Context, name string, r io.Reader) error
 	Object(ctx context.Context, name string) (io.Reader, error)
-	DeleteObject(ctx context.Context, name string) error
 }
 
 // Store keeps the jobs' state. Update is durable or without effect.

@@ -2,10 +2,12 @@ package mapper
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"lcm/grant"
@@ -30,6 +32,20 @@ func (s *Service) MapStatus(ctx context.Context, in api.MapIn) (*api.MapOut, err
 	if err != nil {
 		return nil, err
 	}
+	return s.status(ctx, j)
+}
+
+// stored is the summary of a job behind an event of our own, which publish has
+// waited for.
+func (s *Service) stored(ctx context.Context, ref mapjob.Ref) (*api.MapOut, error) {
+	j, err := s.job(ref)
+	if err != nil {
+		return nil, err
+	}
+	return s.status(ctx, j)
+}
+
+func (s *Service) status(ctx context.Context, j *mapjob.Job) (*api.MapOut, error) {
 	out := s.summary(j)
 	rows, _, err := s.rows(ctx, j, 0, firstRows, nil)
 	for _, r := range rows {
@@ -112,22 +128,44 @@ func (s *Service) rows(ctx context.Context, j *mapjob.Job, after uint64, limit i
 	if err != nil {
 		return nil, 0, err
 	}
+	if err := s.fetch(ctx, j.Ref, stored...); err != nil {
+		return nil, 0, err
+	}
 	for _, r := range stored {
-		if r.InLog {
-			rec, err := s.d.Events.Event(ctx, r.Seq)
-			if err != nil {
-				return nil, 0, err
-			}
-			if r.Value, err = r.ValueIn(rec); err != nil {
-				return nil, 0, problem.New(problem.Damaged, "row %d of job %s: %w", r.Row, j.Ref.Job, err)
-			}
-		}
 		out = append(out, api.MapRow{Row: r.Row, OK: r.OK(), Result: r.Value, Error: r.Error, Attempts: r.Attempts})
 	}
 	if next == after || next >= j.Definition.Input.Rows {
 		next = 0
 	}
 	return out, next, nil
+}
+
+// fetch gives rows the values that are in the log alone. An event holds the
+// results of many rows: each is read once.
+func (s *Service) fetch(ctx context.Context, ref mapjob.Ref, rows ...*mapjob.Row) error {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r *mapjob.Row) bool { return !r.InLog })
+	slices.SortFunc(rows, func(a, b *mapjob.Row) int { return cmp.Compare(a.Seq, b.Seq) })
+	var e mapjob.RowsFinished
+	var at uint64
+	for _, r := range rows {
+		if r.Seq != at {
+			rec, err := s.d.Events.Event(ctx, r.Seq)
+			if err != nil {
+				return err
+			}
+			payload, err := mapjob.Decode(rec)
+			if err != nil {
+				return problem.New(problem.Damaged, "row %d of job %s: %w", r.Row, ref.Job, err)
+			}
+			e, _ = payload.(mapjob.RowsFinished) // another type has no values
+			at = r.Seq
+		}
+		var err error
+		if r.Value, err = r.ValueIn(e); err != nil {
+			return problem.New(problem.Damaged, "row %d of job %s: %w", r.Row, ref.Job, err)
+		}
+	}
+	return nil
 }
 
 // MapOutput is a page of a job's output.
@@ -165,6 +203,7 @@ func (s *Service) WriteRows(ctx context.Context, ref mapjob.Ref, w io.Writer) er
 		return problem.New(problem.Conflict, "map job %s has %d rows without a result", ref.Job, j.Pending()).WithHint("wait for it, or retry it")
 	}
 	buf := bufio.NewWriterSize(w, 64<<10)
+	lines := json.NewEncoder(buf)
 	var written, after uint64
 	for {
 		rows, next, err := s.rows(ctx, j, after, readRows, nil)
@@ -175,7 +214,7 @@ func (s *Service) WriteRows(ctx context.Context, ref mapjob.Ref, w io.Writer) er
 			if written++; r.Row != written {
 				return problem.New(problem.Damaged, "map job %s: row %d comes where row %d should", ref.Job, r.Row, written)
 			}
-			if err := outputLine(buf, r); err != nil {
+			if err := lines.Encode(r); err != nil {
 				return err
 			}
 		}

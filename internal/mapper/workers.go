@@ -227,7 +227,7 @@ func (w *Workers) newTask(ctx context.Context, q api.RowQueue) (*task, error) {
 	calls := min(q.Limits.Concurrency, cap(w.slots))
 	t := &task{
 		w: w, queue: q, worker: worker,
-		calls: make(chan struct{}, calls), claims: make(chan struct{}, calls+max(1, calls/aheadShare)), closed: make(chan struct{}),
+		calls: make(chan struct{}, calls), claims: make(chan struct{}, calls*leasesPerCall), closed: make(chan struct{}),
 	}
 	t.gate = newGate(func(reason string) { t.say(ctx, mapjob.JobPaused{Reason: reason}) }, func() { t.say(ctx, mapjob.JobResumed{}) })
 	return t, nil
