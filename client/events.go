@@ -6,11 +6,10 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
-	"net/url"
 	"strings"
-	"time"
 
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/problem"
 )
 
@@ -39,10 +38,7 @@ func (c *Client) Events(ctx context.Context, session, after string) iter.Seq2[Ev
 				yield(Event{}, err)
 				return
 			}
-			select {
-			case <-time.After(c.pause << min(failed, 6)):
-			case <-ctx.Done():
-			}
+			_ = await.Sleep(ctx, c.pause<<min(failed, 6)) // the loop looks at ctx
 		}
 	}
 }
@@ -51,10 +47,7 @@ func (c *Client) Events(ctx context.Context, session, after string) iter.Seq2[Ev
 var errEnough = problem.New(problem.Internal, "enough")
 
 func (c *Client) stream(ctx context.Context, session, after string, each func(Event) bool) error {
-	q := url.Values{"session": {session}}
-	if after != "" {
-		q.Set("after", after)
-	}
+	q := query(api.Scope{Session: session}, map[string]string{"after": after})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // tells the handler, also one in this process
 	resp, err := c.post(ctx, "events", q, "", http.NoBody)

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"net/url"
 	"strconv"
 
+	"lcm/internal/api"
 	"lcm/internal/problem"
 )
 
@@ -36,12 +36,7 @@ type Forwarded struct {
 // agent goes on without its memory.
 func (c *Client) Forward(ctx context.Context, in ForwardIn, body []byte) Forwarded {
 	out := Forwarded{Body: body, Context: "passed", Header: http.Header{}}
-	q := url.Values{"session": {in.Session}}
-	for k, v := range map[string]string{"tenant": in.Tenant, "format": in.Format} {
-		if v != "" {
-			q.Set(k, v)
-		}
-	}
+	q := query(api.Scope{Tenant: in.Tenant, Session: in.Session}, map[string]string{"format": in.Format})
 	if in.Window > 0 {
 		q.Set("window", strconv.Itoa(in.Window))
 	}

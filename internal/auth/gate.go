@@ -144,10 +144,11 @@ func (b *bounded) Read(p []byte) (int, error) {
 // is one, too. A page of another origin can do neither.
 func fromLoopback(r *http.Request) bool {
 	origin, err := url.Parse(r.Header.Get("Origin"))
-	return loopbackHost(r.Host) && err == nil && (origin.Host == "" && r.Header.Get("Origin") == "" || loopbackHost(origin.Host))
+	return LoopbackHost(r.Host) && err == nil && (origin.Host == "" && r.Header.Get("Origin") == "" || LoopbackHost(origin.Host))
 }
 
-func loopbackHost(hostport string) bool {
+// LoopbackHost is Loopback of a host with or without a port.
+func LoopbackHost(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h

@@ -78,7 +78,7 @@ func (n *Node) serveModels() {
 		return
 	}
 	n.metrics.WatchModels(n.states)
-	if n.cfg.NATS == "" && n.cfg.NATSListen == "" {
+	if !n.reachable() {
 		return
 	}
 	n.add("models", func(ctx context.Context) error {

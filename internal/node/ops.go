@@ -8,11 +8,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"lcm/internal/auth"
 	"lcm/internal/config"
 	"lcm/internal/problem"
 	"lcm/internal/toolsvc"
@@ -62,7 +62,7 @@ func (n *Node) serveOps(l net.Listener) {
 	mux := n.withMetrics(http.NotFoundHandler())
 	mux.HandleFunc("GET /livez", n.livez)
 	mux.HandleFunc("GET /readyz", n.readyz)
-	if isLoopback(l.Addr()) {
+	if auth.LoopbackHost(l.Addr().String()) {
 		mux.HandleFunc("/debug/pprof/", local(pprof.Index))
 		mux.HandleFunc("/debug/pprof/cmdline", local(pprof.Cmdline))
 		mux.HandleFunc("/debug/pprof/profile", local(pprof.Profile))
@@ -119,21 +119,10 @@ func (n *Node) Ready(ctx context.Context) error {
 	return toolsvc.Ready(st, uint64(n.cfg.ReadyLag))
 }
 
-func isLoopback(a net.Addr) bool {
-	host, _, err := net.SplitHostPort(a.String())
-	ip := net.ParseIP(host)
-	return err == nil && ip != nil && ip.IsLoopback()
-}
-
 // local refuses what a page of another origin sends to this machine.
 func local(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		ip := net.ParseIP(strings.Trim(host, "[]"))
-		if host != "localhost" && (ip == nil || !ip.IsLoopback()) || r.Header.Get("Origin") != "" {
+		if !auth.LoopbackHost(r.Host) || r.Header.Get("Origin") != "" {
 			http.Error(w, "loopback requests only", http.StatusForbidden)
 			return
 		}

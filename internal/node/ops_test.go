@@ -16,6 +16,7 @@ import (
 
 	"lcm/client"
 	"lcm/internal/api"
+	"lcm/internal/auth"
 	"lcm/internal/config"
 	"lcm/internal/fakemodel"
 )
@@ -263,7 +264,7 @@ func TestProfilesAreForThisMachine(t *testing.T) {
 			t.Errorf("%s %v: %d %.100s", tt.url, tt.header, code, body)
 		}
 	}
-	if isLoopback(&net.TCPAddr{IP: net.IPv4zero}) || isLoopback(&net.TCPAddr{}) || !isLoopback(&net.TCPAddr{IP: net.IPv6loopback}) {
+	if auth.LoopbackHost((&net.TCPAddr{IP: net.IPv4zero}).String()) || auth.LoopbackHost((&net.TCPAddr{}).String()) || !auth.LoopbackHost((&net.TCPAddr{IP: net.IPv6loopback}).String()) {
 		t.Error("loopback is told wrong")
 	}
 }
@@ -282,7 +283,7 @@ func TestListenOps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if !isLoopback(a.Addr()) || !isLoopback(b.Addr()) {
+	if !auth.LoopbackHost(a.Addr().String()) || !auth.LoopbackHost(b.Addr().String()) {
 		t.Errorf("%v %v", a.Addr(), b.Addr())
 	}
 	if _, err := listenOps(config.Config{OpsListen: a.Addr().String()}, Roles{Condenser: true}); err == nil {

@@ -228,14 +228,7 @@ func (a AgentTool) parameters() []string {
 // Answer is an answer as the schema of the tool has it: a list without
 // elements is [], and what is null is left out. An append of which nothing was
 // stored is a failure.
-func (a AgentTool) Answer(out any) (json.RawMessage, error) {
-	raw, ok := out.(json.RawMessage)
-	if !ok {
-		var err error
-		if raw, err = json.Marshal(out); err != nil {
-			return nil, err
-		}
-	}
+func (a AgentTool) Answer(raw json.RawMessage) (json.RawMessage, error) {
 	if a.Name == "append" {
 		var r api.AppendOut
 		if err := json.Unmarshal(raw, &r); err != nil {

@@ -150,13 +150,19 @@ func boundDescription(out *api.DescribeOut, at place, most int) place {
 		out.Text, out.Truncated = fit(text, share), true
 		room -= cost(out.Text)
 	}
-	for len(children) > 0 && cost(children[0]) <= room {
-		room -= cost(children[0])
-		out.Children, children = append(out.Children, children[0]), children[1:]
+	for len(children) > 0 {
+		c := cost(children[0])
+		if c > room {
+			break
+		}
+		out.Children, children, room = append(out.Children, children[0]), children[1:], room-c
 	}
-	for len(children) == 0 && len(files) > 0 && cost(files[0]) <= room {
-		room -= cost(files[0])
-		out.Files, files = append(out.Files, files[0]), files[1:]
+	for len(children) == 0 && len(files) > 0 {
+		c := cost(files[0])
+		if c > room {
+			break
+		}
+		out.Files, files, room = append(out.Files, files[0]), files[1:], room-c
 	}
 	given := len(out.Text) + len(out.Children) + len(out.Files)
 	if given == 0 && len(files) > 0 { // one that is larger than an answer

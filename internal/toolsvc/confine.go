@@ -81,18 +81,14 @@ func (s *Service) nodeInGrant(ctx context.Context, ref events.Ref, g grant.Claim
 // below reports whether a node covers nothing that another one, not as deep,
 // does not cover. What does not exist lies below nothing.
 func (s *Service) below(ctx context.Context, ref events.Ref, n, of uint64, token events.Position) (bool, error) {
-	pair := make([]*api.StoredNode, 2)
-	for i, number := range []uint64{n, of} {
-		d, err := s.node(ctx, ref, number, token)
-		if problem.IsCode(err, problem.NotFound) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		pair[i] = d
+	r, err := s.d.Reads.Node(ctx, api.NodeRequest{Ref: ref, Numbers: []uint64{n, of}, Token: token})
+	if problem.IsCode(err, problem.NotFound) {
+		return false, nil
 	}
-	a, b := pair[0].Node, pair[1].Node
+	if err != nil || len(r.Nodes) != 2 {
+		return false, err
+	}
+	a, b := r.Nodes[0].Node, r.Nodes[1].Node
 	return a.Depth < b.Depth && contains(b.Covered, a.Covered), nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -75,17 +74,16 @@ func (s *Service) forward(ctx context.Context, raw json.RawMessage, body []byte,
 	if _, _, err := s.scope(ctx, &in.Scope); err != nil {
 		return err
 	}
-	h, out := w.header(), io.Writer(nil)
+	h := w.header()
 	f, err := s.guardedForward(ctx, in, body)
 	if err != nil {
 		h.Set(headerContext, "passed")
 		h.Set(headerPassthrough, headerText(problem.From(err).Error()))
-		out = w.bytes()
 	} else {
-		out = w.bytes()
 		f.headers(h)
 		body = f.body
 	}
+	out := w.bytes() // before Content-Type, which it sets
 	h.Set("Lcm-Session", headerText(in.Session))
 	h.Set("Content-Type", "application/json")
 	_, err = out.Write(body)

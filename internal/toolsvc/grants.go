@@ -18,7 +18,6 @@ type Grants interface {
 	NewChild(ctx context.Context, parent grant.Claims, ask grant.Ask, below func(child, of grant.Node) bool) (string, grant.Claims, error)
 	// Open verifies a token, and that it still holds.
 	Open(ctx context.Context, token string) (grant.Claims, error)
-	Left(ctx context.Context, c grant.Claims) (int, error)
 	// Charge takes tokens; a key seen before is not charged again, "" is new.
 	Charge(ctx context.Context, c grant.Claims, key string, tokens int) (left int, err error)
 	// Revoke ends a grant of a tenant and its descendants; by, unless nil, must

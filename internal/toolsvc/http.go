@@ -204,7 +204,7 @@ func answerTo(w http.ResponseWriter) *answer {
 	enc.SetEscapeHTML(false)
 	return &answer{
 		value:  func(v any) error { writeJSON(w, http.StatusOK, v); return nil },
-		refuse: func(p *problem.Error, more map[string]any) { writeProblemWith(w, p, more) },
+		refuse: func(p *problem.Error, more map[string]any) { problem.Respond(w, p, more) },
 		// Without full duplex an HTTP/1 server reads the rest of the body away
 		// as soon as the answer begins: lines of a transcript would vanish.
 		duplex: func() bool { return http.NewResponseController(w).EnableFullDuplex() == nil },
@@ -313,9 +313,4 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 }
 
 // writeProblem answers with RFC 9457 problem details.
-func writeProblem(w http.ResponseWriter, p *problem.Error) { writeProblemWith(w, p, nil) }
-
-// writeProblemWith adds extension members, as the RFC calls them.
-func writeProblemWith(w http.ResponseWriter, p *problem.Error, more map[string]any) {
-	problem.Respond(w, p, more)
-}
+func writeProblem(w http.ResponseWriter, p *problem.Error) { problem.Respond(w, p, nil) }

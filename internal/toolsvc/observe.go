@@ -27,6 +27,13 @@ func (s *Service) observed(t Tool) Tool {
 			return raw(ctx, in, body, w)
 		}
 	}
+	if request := t.request; request != nil {
+		t.request = func(ctx context.Context, in json.RawMessage, body []byte, w *answer) (err error) {
+			ctx, end := s.begin(ctx, t.Name)
+			defer func() { end(err) }()
+			return request(ctx, in, body, w)
+		}
+	}
 	return t
 }
 

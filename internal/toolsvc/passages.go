@@ -31,15 +31,15 @@ func (s *Service) Query(ctx context.Context, in api.QueryIn) (*api.QueryOut, err
 	if err != nil {
 		return nil, err
 	}
-	g := api.GrepIn{
-		Scope: in.Scope, Pattern: in.Prompt, Mode: "relevance", Sessions: in.Sessions, Node: in.Node,
-		Kinds: []string{api.KindTurn}, Limit: 100,
-	}
-	found, err := s.Grep(ctx, g)
+	ref, token, err := s.scope(ctx, &in.Scope)
 	if err != nil {
 		return nil, err
 	}
-	ref, token, err := s.scope(ctx, &in.Scope)
+	in.Fresh, in.Token = false, token.String() // the search sees what the reads below see
+	found, err := s.Grep(ctx, api.GrepIn{
+		Scope: in.Scope, Pattern: in.Prompt, Mode: "relevance", Sessions: in.Sessions, Node: in.Node,
+		Kinds: []string{api.KindTurn}, Limit: 100,
+	})
 	if err != nil {
 		return nil, err
 	}

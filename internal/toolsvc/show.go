@@ -2,7 +2,6 @@ package toolsvc
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"lcm/events"
@@ -140,8 +139,8 @@ func (s *Service) page(ctx context.Context, q api.TurnsRequest, in pageIn) (*api
 }
 
 func turnOut(t api.StoredTurn, raw bool) (api.TurnOut, error) {
-	var p events.TurnAppended
-	if err := json.Unmarshal(t.Payload, &p); err != nil {
+	p, err := events.DecodeTurn(t.Payload)
+	if err != nil {
 		return api.TurnOut{}, err
 	}
 	out := api.TurnOut{
@@ -156,7 +155,7 @@ func turnOut(t api.StoredTurn, raw bool) (api.TurnOut, error) {
 		out.Files = []events.File{}
 	}
 	if raw {
-		src, err := transcript.Source(&p)
+		src, err := transcript.Source(p)
 		if err != nil {
 			return out, err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/problem"
 )
 
@@ -133,10 +134,7 @@ func (s *Service) checkInbox(ctx context.Context) api.Check {
 			c.Detail += fmt.Sprintf(", and it stands still at position %d: is an ingestor running, and what does it log?", first)
 			return c
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(inboxWatch / 10):
-		}
+		_ = await.Sleep(ctx, inboxWatch/10) // the loop looks at ctx
 	}
 }
 
