@@ -1,0 +1,196 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/v2"
+
+	"lcm/events"
+)
+
+// Load lays file < environment < flags over the defaults. path "" reads
+// $LCM_CONFIG, else lcm.toml in the data directory, if there is one. flags
+// holds the names of this package's settings that were given.
+func Load(path string, environ []string, flags map[string]any) (Config, error) {
+	k := koanf.New(".")
+	if err := loadEnv(k, environ); err != nil {
+		return Config{}, err
+	}
+	if err := k.Load(confmap.Provider(flags, "."), nil); err != nil {
+		return Config{}, err
+	}
+	path, required := configPath(path, environ, k.String("data_dir"))
+	c := Default()
+	all := koanf.New(".")
+	settings, models, err := readFile(path, required)
+	if err == nil {
+		err = all.Load(confmap.Provider(settings, ""), nil)
+	}
+	if err != nil {
+		return c, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	c.Models = models
+	if err := all.Merge(k); err != nil {
+		return c, err
+	}
+	if err := all.UnmarshalWithConf("", &c, koanf.UnmarshalConf{}); err != nil {
+		return c, fmt.Errorf("configuration: %w", err)
+	}
+	if c.Token != "" && !all.Exists("tenant") {
+		c.Tenant = "" // the token's
+	}
+	if err := unknownKeys(all); err != nil {
+		return c, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return c, c.Validate()
+}
+
+func configPath(path string, environ []string, dataDir string) (string, bool) {
+	if path != "" {
+		return path, true
+	}
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, "LCM_CONFIG="); ok && v != "" {
+			return v, true
+		}
+	}
+	if dataDir == "" {
+		dataDir = defaultDataDir()
+	}
+	return filepath.Join(dataDir, "lcm.toml"), false
+}
+
+// loadEnv reads LCM_*: a name of the top level or of the session section, or
+// a section and a name.
+func loadEnv(k *koanf.Koanf, environ []string) error {
+	known := knownKeys()
+	return k.Load(env.Provider(".", env.Opt{
+		Prefix:      "LCM_",
+		EnvironFunc: func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) {
+			name = strings.ToLower(strings.TrimPrefix(name, "LCM_"))
+			for _, key := range []string{name, "session." + name, strings.Replace(name, "_", ".", 1)} {
+				if known[key] {
+					return key, value
+				}
+			}
+			return "", nil // another tool's variable, or LCM_CONFIG
+		},
+	}), nil)
+}
+
+// Validate rejects contradictions.
+func (c Config) Validate() error {
+	var errs []error
+	if err := c.Session.Settings().Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("session settings: %w", err))
+	} else if err := c.Models.validate(c.Session.Settings()); err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(c.Summarizer.validate(), c.Map.validate()); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Partitions < 1 || c.Partitions > 1024 {
+		errs = append(errs, fmt.Errorf("partitions is %d: 1 to 1024", c.Partitions))
+	}
+	if c.ReadyLag < 0 {
+		errs = append(errs, fmt.Errorf("ready_lag is %d: at least 0", c.ReadyLag))
+	}
+	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
+		errs = append(errs, fmt.Errorf("replicas is %d: 1, 3 or 5", c.Replicas))
+	}
+	if c.Scrub.EventsPerSecond < 0 || c.Scrub.EveryHours < 1 {
+		errs = append(errs, errors.New("scrub.events_per_second cannot be negative, and scrub.every_hours must be at least 1"))
+	}
+	if c.Condenser.Workers < 1 || c.Condenser.Leaves < 1 {
+		errs = append(errs, errors.New("condenser.workers and condenser.leaves must be at least 1"))
+	}
+	switch c.Auth.Mode {
+	case "", "none", "tokens":
+	case "oidc":
+		if c.Auth.Issuer == "" || c.Auth.Audience == "" || c.Auth.TenantClaim == "" {
+			errs = append(errs, errors.New("auth.mode is oidc: auth.issuer, auth.audience and auth.tenant_claim are needed"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("auth.mode is %q: none, tokens or oidc", c.Auth.Mode))
+	}
+	if c.Auth.RequestsPerSecond < 0 || c.Auth.Concurrency < 0 || c.Auth.MaxBodyMB < 0 {
+		errs = append(errs, errors.New("the limits of auth cannot be negative"))
+	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		errs = append(errs, errors.New("tls.cert and tls.key go together"))
+	}
+	if err := (events.Ref{Tenant: c.Tenant, Session: "x"}).Validate(); err != nil && (c.Tenant != "" || c.Token == "") {
+		errs = append(errs, err)
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		errs = append(errs, fmt.Errorf("log_level is %q: debug, info, warn or error", c.LogLevel))
+	}
+	if u, err := url.Parse(c.Server); c.Server != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		errs = append(errs, fmt.Errorf("server is %q: a URL such as http://127.0.0.1:8420", c.Server))
+	}
+	return errors.Join(errs...)
+}
+
+func (m Map) validate() error {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf("map."+format, a...)) }
+	switch m.Kind {
+	case "":
+		if m.Model != "" {
+			bad("model is set and map.kind is not: openai or anthropic")
+		}
+	case "openai", "anthropic":
+		if m.Model == "" {
+			bad("kind is %s but map.model is empty", m.Kind)
+		}
+	default:
+		bad("kind is %q: openai or anthropic", m.Kind)
+	}
+	if m.Calls < 0 || m.Calls > 4096 || m.LeaseSeconds < 1 || !(m.InputPrice >= 0) || !(m.OutputPrice >= 0) {
+		bad("calls is %d (0 to 4096), lease_seconds %d (at least 1), prices %v and %v (at least 0)", m.Calls, m.LeaseSeconds, m.InputPrice, m.OutputPrice)
+	}
+	for _, dir := range m.RootDirs() {
+		if !filepath.IsAbs(dir) {
+			bad("roots: %q is no absolute path", dir)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s Summarizer) validate() error {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf("summarizer."+format, a...)) }
+	switch s.Kind {
+	case Extractive:
+		if len(s.Fallback) > 0 {
+			bad("fallback is set, but kind is extractive, which never fails")
+		}
+	case "openai", "anthropic":
+		if s.Model == "" {
+			bad("kind is %s but summarizer.model is empty", s.Kind)
+		}
+	default:
+		bad("kind is %q: extractive, openai or anthropic", s.Kind)
+	}
+	for i, f := range s.Fallback {
+		if f.Kind != "openai" && f.Kind != "anthropic" || f.Model == "" {
+			bad("fallback %d has kind %q and model %q: openai or anthropic, and a model", i+1, f.Kind, f.Model)
+		}
+	}
+	if s.WhenDown != Wait && s.WhenDown != Extractive {
+		bad("when_down is %q: wait or extractive", s.WhenDown)
+	}
+	if s.TokensPerHour < 0 {
+		bad("tokens_per_hour is %d: at least 0", s.TokensPerHour)
+	}
+	return errors.Join(errs...)
+}
