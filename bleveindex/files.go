@@ -26,14 +26,23 @@ func (f Files) Open(epoch string) (api.Index, error) {
 	return x, nil
 }
 
-// Create implements api.Indexes. The old directory is renamed first, so that
-// a crash in between leaves no half-deleted index behind.
+// Create implements api.Indexes.
 func (f Files) Create(epoch string) (api.Index, error) {
+	return f.replace(epoch, func() error { return nil })
+}
+
+// replace moves the old directory aside while place puts another one there, or
+// none. It is renamed first, so that a crash in between leaves no half-deleted
+// index behind.
+func (f Files) replace(epoch string, place func() error) (api.Index, error) {
 	old := f.Dir + ".old"
 	if err := Remove(old); err != nil {
 		return nil, err
 	}
 	if err := os.Rename(f.Dir, old); err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("index: %w", err)
+	}
+	if err := place(); err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
 	x, err := f.Open(epoch)
@@ -60,19 +69,5 @@ func (f Files) Promote(filled api.Index) (api.Index, error) {
 	if err := filled.Close(); err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
-	old := f.Dir + ".old"
-	if err := Remove(old); err != nil {
-		return nil, err
-	}
-	if err := os.Rename(f.Dir, old); err != nil && !os.IsNotExist(err) {
-		return nil, fmt.Errorf("index: %w", err)
-	}
-	if err := os.Rename(f.Dir+".next", f.Dir); err != nil {
-		return nil, fmt.Errorf("index: %w", err)
-	}
-	x, err := f.Open(epoch)
-	if err != nil {
-		return nil, err
-	}
-	return x, Remove(old)
+	return f.replace(epoch, func() error { return os.Rename(f.Dir+".next", f.Dir) })
 }

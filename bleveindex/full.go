@@ -3,8 +3,6 @@ package bleveindex
 import (
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 
 	"lcm/internal/api"
 	"lcm/internal/problem"
@@ -15,15 +13,7 @@ import (
 // keep the error's kind, only its words.
 
 func full(err error) bool {
-	if problem.DiskFull(err) {
-		return true
-	}
-	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EFBIG} {
-		if strings.Contains(err.Error(), e.Error()) {
-			return true
-		}
-	}
-	return false
+	return problem.DiskFull(err) || problem.DiskFullText(err)
 }
 
 // probeBytes must fit on the disk before it is written to again.

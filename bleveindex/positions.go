@@ -78,8 +78,12 @@ func (g *seg) newSequence(seq []slot, docs []uint32) (*sequence, error) {
 			return nil, err
 		}
 		places := slotPlaces{offset: uint64(i)}
+		var among *roaring.Bitmap // of a prefix, which has many terms
+		if s.prefix {
+			among = roaring.BitmapOf(docs...)
+		}
 		for _, t := range terms {
-			c, n, err := g.newCursor(t, docs, s.prefix)
+			c, n, err := g.newCursor(t, among)
 			if err != nil {
 				return nil, err
 			}
@@ -93,8 +97,14 @@ func (g *seg) newSequence(seq []slot, docs []uint32) (*sequence, error) {
 	return w, nil
 }
 
-// newCursor is nil where, asked to look, none of the documents holds the term.
-func (g *seg) newCursor(term string, docs []uint32, look bool) (*cursor, uint64, error) {
+// newCursor is nil where none of some documents, nil = not asked, holds the term.
+func (g *seg) newCursor(term string, among *roaring.Bitmap) (*cursor, uint64, error) {
+	if among != nil {
+		bm, err := g.term(fieldText, term)
+		if err != nil || !bm.Intersects(among) {
+			return nil, 0, err
+		}
+	}
 	d, err := g.dict(fieldText)
 	if err != nil {
 		return nil, 0, err
@@ -102,12 +112,6 @@ func (g *seg) newCursor(term string, docs []uint32, look bool) (*cursor, uint64,
 	list, err := d.PostingsList([]byte(term), nil, nil)
 	if err != nil {
 		return nil, 0, err
-	}
-	if look {
-		bm, err := g.term(fieldText, term)
-		if err != nil || !bm.Intersects(roaring.BitmapOf(docs...)) {
-			return nil, 0, err
-		}
 	}
 	return &cursor{PostingsIterator: list.Iterator(true, false, true, nil)}, list.Count(), nil
 }

@@ -357,7 +357,6 @@ func FuzzSubject(f *testing.F) {
 		}
 		_, _ = ParseInboxSubject(s)
 		_, _ = ParseTaskSubject(s)
-		_, _ = ParseDeadSubject(s)
 	})
 }
 

@@ -208,9 +208,6 @@ func TaskSubject(u Urgency, r Ref) string {
 // ParseTaskSubject reverses TaskSubject.
 func ParseTaskSubject(subject string) (Ref, error) { return parseTail(subject, "lcm.task.") }
 
-// ParseDeadSubject reads the names from the subject of a dead letter.
-func ParseDeadSubject(subject string) (Ref, error) { return parseTail(subject, "lcm.dead.") }
-
 // parseTail reads tenant and session from the last two tokens.
 func parseTail(subject, prefix string) (r Ref, err error) {
 	rest, ok := strings.CutPrefix(subject, prefix)

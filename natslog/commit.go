@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
+	"lcm/events"
 	"lcm/internal/api"
 )
 
@@ -283,14 +284,19 @@ func (s direct) PublishBatch(ctx context.Context, msgs []*nats.Msg) (uint64, err
 	return ack.Sequence, nil
 }
 
-func (c *commit) message(i int, expect *uint64) *nats.Msg {
-	m := c.batch[i].Message
+// published is an event as a message to a stream.
+func published(stream string, m events.Message) *nats.Msg {
 	out := nats.NewMsg(m.Subject)
 	out.Data = m.Data
 	for name, v := range m.Header {
 		out.Header[name] = []string{v}
 	}
-	out.Header[jetstream.ExpectedStreamHeader] = []string{StreamLog}
+	out.Header[jetstream.ExpectedStreamHeader] = []string{stream}
+	return out
+}
+
+func (c *commit) message(i int, expect *uint64) *nats.Msg {
+	out := published(StreamLog, c.batch[i].Message)
 	if expect != nil {
 		out.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(*expect, 10)}
 	}

@@ -54,8 +54,7 @@ func (l *Log) Bury(ctx context.Context, d api.DeadLetter) error {
 	return unavailable("dead letter "+d.Origin, err)
 }
 
-// deadSubject puts the hash in front of the names, where ParseDeadSubject does
-// not look at it.
+// deadSubject has the hash in front of the names: one letter, one subject.
 func deadSubject(hash string, r events.Ref) string {
 	return "lcm.dead." + events.EncodeToken(hash) + "." + events.EncodeToken(r.Tenant) + "." + events.EncodeToken(r.Session)
 }

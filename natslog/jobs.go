@@ -150,13 +150,7 @@ func (j *Jobs) Follow(ctx context.Context, after uint64, handle func(context.Con
 // Publish stores a job event durably. A publish that fails may have been
 // stored: results may come twice.
 func (j *Jobs) Publish(ctx context.Context, e events.Message) (uint64, error) {
-	m := nats.NewMsg(e.Subject)
-	m.Data = e.Data
-	for name, v := range e.Header {
-		m.Header[name] = []string{v}
-	}
-	m.Header[jetstream.ExpectedStreamHeader] = []string{StreamJobs}
-	ack, err := j.l.js.PublishMsg(ctx, m)
+	ack, err := j.l.js.PublishMsg(ctx, published(StreamJobs, e))
 	if err != nil {
 		return 0, unavailable("store a job event", err)
 	}

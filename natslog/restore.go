@@ -92,13 +92,7 @@ func (r *Restoration) goOn(log *jetstream.StreamInfo, origin string) (uint64, er
 func (r *Restoration) Store(ctx context.Context, after uint64, messages []events.Message) error {
 	msgs := make([]*nats.Msg, len(messages))
 	for i, m := range messages {
-		out := nats.NewMsg(m.Subject)
-		out.Data = m.Data
-		for name, v := range m.Header {
-			out.Header[name] = []string{v}
-		}
-		out.Header[jetstream.ExpectedStreamHeader] = []string{StreamLog}
-		msgs[i] = out
+		msgs[i] = published(StreamLog, m)
 	}
 	msgs[0].Header[jetstream.ExpectedLastSeqHeader] = []string{strconv.FormatUint(after, 10)}
 	last, err := r.publish(ctx, msgs)
@@ -144,13 +138,8 @@ func (r *Restoration) Bury(ctx context.Context, m events.Record) error {
 }
 
 func (r *Restoration) side(ctx context.Context, stream, subject string, m events.Record) error {
-	out := nats.NewMsg(subject)
-	out.Data = m.Data
-	for name, v := range m.Header {
-		out.Header[name] = []string{v}
-	}
-	out.Header[jetstream.ExpectedStreamHeader] = []string{stream}
-	if _, err := r.js.PublishMsg(ctx, out); err != nil && !isPending(err) {
+	m.Subject = subject
+	if _, err := r.js.PublishMsg(ctx, published(stream, m.Message)); err != nil && !isPending(err) {
 		return unavailable(fmt.Sprintf("restore %s %d", stream, m.Seq), err)
 	}
 	return nil

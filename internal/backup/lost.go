@@ -58,13 +58,13 @@ type referred struct{ entry, by uint64 }
 
 // gap is what a chain lacks between two positions.
 type gap struct {
-	c             *chain
-	from          stretch
-	after, before uint64
-	n             uint64      // events
-	turns         uint64      // turns among them
-	hash          events.Hash // of the last one, zero = not known
-	at            []int       // places in lost
+	c      *chain
+	from   stretch
+	before uint64      // position of what follows; it begins behind from
+	n      uint64      // events
+	turns  uint64      // turns among them
+	hash   events.Hash // of the last one, zero = not known
+	at     []int       // places in lost
 }
 
 func newLosses(partitions int) *losses {
@@ -177,7 +177,7 @@ func (l *losses) gaps() []*gap {
 	for _, c := range l.chains {
 		for i := 1; i < len(c.stretches); i++ {
 			from, to := c.stretches[i-1], c.stretches[i]
-			g := &gap{c: c, from: from, after: from.last, before: to.first, n: to.version - from.link.Version - 1, hash: to.prev}
+			g := &gap{c: c, from: from, before: to.first, n: to.version - from.link.Version - 1, hash: to.prev}
 			if c.lane == events.LaneTimeline {
 				g.turns = min(max(l.until(c, i), from.entries)-from.entries, g.n)
 			}
@@ -191,7 +191,7 @@ func (l *losses) gaps() []*gap {
 		}
 	}
 	slices.SortFunc(out, func(a, b *gap) int {
-		return cmp.Or(cmp.Compare(a.before, b.before), cmp.Compare(a.after, b.after), cmp.Compare(a.c.lane, b.c.lane))
+		return cmp.Or(cmp.Compare(a.before, b.before), cmp.Compare(a.from.last, b.from.last), cmp.Compare(a.c.lane, b.c.lane))
 	})
 	return out
 }
@@ -219,7 +219,7 @@ func (l *losses) open(c *chain) *gap {
 		return nil
 	}
 	n := r.entry - end.entries
-	return &gap{c: c, from: end, after: end.last, before: r.by, n: n, turns: n}
+	return &gap{c: c, from: end, before: r.by, n: n, turns: n}
 }
 
 // match gives gaps their positions: those of the longest chains first, as long
@@ -245,7 +245,7 @@ func (l *losses) assign(gaps []*gap) bool {
 	}
 	for i, f := range l.lost {
 		for _, g := range gaps {
-			if g.after < f.Message.Seq && f.Message.Seq < g.before && uint64(len(g.at)) < g.n {
+			if g.from.last < f.Message.Seq && f.Message.Seq < g.before && uint64(len(g.at)) < g.n {
 				g.at = append(g.at, i)
 				break
 			}

@@ -19,6 +19,7 @@ import (
 
 	"lcm/client"
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/config"
 	"lcm/internal/fakemodel"
 	"lcm/internal/node"
@@ -122,10 +123,7 @@ func (f *fleet) run(ctx context.Context, c *client.Client) {
 	for i := range rounds * len(moods) {
 		f.provider.Set(moods[i%len(moods)])
 		f.say("provider is %s", names[i%len(moods)])
-		select {
-		case <-ctx.Done():
-		case <-time.After(f.duration / time.Duration(rounds*len(moods))):
-		}
+		_ = await.Sleep(ctx, f.duration/time.Duration(rounds*len(moods)))
 		f.sample()
 	}
 	wg.Wait()
@@ -151,10 +149,7 @@ func (f *fleet) syncs(ctx context.Context) {
 		f.mu.Lock()
 		f.took["sync"] = append(f.took["sync"], time.Since(start))
 		f.mu.Unlock()
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
+		_ = await.Sleep(ctx, 100*time.Millisecond)
 	}
 }
 
@@ -189,10 +184,8 @@ func (f *fleet) agent(ctx context.Context, c *client.Client, i int) {
 	rng := rand.New(rand.NewPCG(1, uint64(i)))
 	s := sessionOf(i)
 	for step := agentsPast; ; step++ {
-		select {
-		case <-ctx.Done():
+		if await.Sleep(ctx, agentsThink/2+rand.N(agentsThink)) != nil {
 			return
-		case <-time.After(agentsThink/2 + rand.N(agentsThink)):
 		}
 		said := said(rng, step)
 		f.time(ctx, "append", func(ctx context.Context) error {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"lcm/condense"
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/config"
 )
 
@@ -41,10 +41,8 @@ func (s *stand) Summarize(ctx context.Context, r condense.Request) (condense.Res
 	s.calls[r.Depth]++
 	s.mu.Unlock()
 	if s.wait > 0 {
-		select {
-		case <-time.After(s.wait):
-		case <-ctx.Done():
-			return condense.Response{}, ctx.Err()
+		if err := await.Sleep(ctx, s.wait); err != nil {
+			return condense.Response{}, err
 		}
 	}
 	text := fmt.Sprintf("- %s to %s: retry.go was changed, the tests ran again.\n", r.Lines[0].Ref, r.Lines[len(r.Lines)-1].Ref)
@@ -114,9 +112,9 @@ func (r *rig) condense(ctx context.Context, session string, turns int, s *stand)
 		return nil, 0, 0, err
 	}
 	r.say("condensing with the %s model", session)
-	start, busy := time.Now(), processor()
+	start, busy := time.Now(), cpuTime()
 	out, err = c.Condense(ctx, r.ref(session), at)
-	return out, time.Since(start), processor() - busy, err
+	return out, time.Since(start), cpuTime() - busy, err
 }
 
 // fleet has some condensers work off sessions, each one at a time.
@@ -177,13 +175,4 @@ func (r *rig) configure(ctx context.Context, session string, window int) (events
 		return events.Position{}, err
 	}
 	return events.ParsePosition(out.Token)
-}
-
-// processor is the time this process has used.
-func processor() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

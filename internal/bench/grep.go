@@ -1,10 +1,8 @@
 package bench
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -117,38 +115,12 @@ func (r *rig) fillCorpus(ctx context.Context) error {
 		return *err
 	}
 	r.say("waiting for the index")
-	return r.awaitIndex(ctx)
+	return r.searchable(ctx)
 }
 
 func (r *rig) importTexts(ctx context.Context, session string, texts []string) error {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	for i, text := range texts {
-		role := "user"
-		if i%2 == 1 {
-			role = "assistant"
-		}
-		_ = enc.Encode(map[string]string{"id": fmt.Sprint("m", i), "role": role, "content": text}) // strings: cannot fail
-	}
-	reports, err := r.n.Tools().Import(ctx, api.ImportIn{Scope: api.Scope{Session: session}, File: session + ".jsonl", Format: "lcm"}, &buf, nil)
-	if err == nil && (len(reports) != 1 || reports[0].Appended != len(texts)) {
-		err = fmt.Errorf("import of %d turns reported %+v", len(texts), reports)
-	}
+	_, err := r.importFile(ctx, session, turnFile(0, len(texts), func(i int) string { return texts[i] }), len(texts))
 	return err
-}
-
-func (r *rig) awaitIndex(ctx context.Context) error {
-	for {
-		st, err := r.n.Tools().Status(ctx, api.StatusIn{})
-		if err != nil || st.Lag == 0 && st.IndexLag == 0 {
-			return err
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // measure is one kind of query.

@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/session"
 )
 
@@ -51,10 +52,8 @@ func (r *rig) idle(ctx context.Context) error {
 			return nil
 		}
 		last = st.LogSeq
-		select {
-		case <-time.After(2 * time.Second):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := await.Sleep(ctx, 2*time.Second); err != nil {
+			return err
 		}
 	}
 }

@@ -12,19 +12,24 @@ import (
 
 	"lcm/events"
 	"lcm/internal/api"
+	"lcm/internal/await"
 )
 
-// importFile is a file of turns, from turn first on.
-func importFile(first, turns int) []byte {
-	var buf bytes.Buffer
+// someTurns is a file of turns, from turn first on.
+func someTurns(first, turns int) []byte {
 	rng := rand.New(rand.NewPCG(1, 2))
+	return turnFile(first, turns, func(i int) string { return text(rng, i) })
+}
+
+func turnFile(first, turns int, text func(int) string) []byte {
+	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	for i := first; i < first+turns; i++ {
 		role := "user"
 		if i%2 == 1 {
 			role = "assistant"
 		}
-		_ = enc.Encode(map[string]string{"id": fmt.Sprint("m", i), "role": role, "content": text(rng, i)})
+		_ = enc.Encode(map[string]string{"id": fmt.Sprint("m", i), "role": role, "content": text(i)}) // strings: cannot fail
 	}
 	return buf.Bytes()
 }
@@ -40,7 +45,11 @@ func (r *rig) importTurns(ctx context.Context, session string, turns int) (time.
 
 // importMore imports turns behind the first ones.
 func (r *rig) importMore(ctx context.Context, session string, first, turns int) (time.Duration, error) {
-	file := importFile(first, turns)
+	return r.importFile(ctx, session, someTurns(first, turns), turns)
+}
+
+// importFile imports a file of so many new turns.
+func (r *rig) importFile(ctx context.Context, session string, file []byte, turns int) (time.Duration, error) {
 	start := time.Now()
 	reports, err := r.n.Tools().Import(ctx, importOf(session), bytes.NewReader(file), nil)
 	if err != nil {
@@ -59,10 +68,8 @@ func (r *rig) searchable(ctx context.Context) error {
 		if err != nil || st.Lag == 0 && st.IndexLag == 0 {
 			return err
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := await.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
@@ -131,7 +138,7 @@ func reimportBench(ctx context.Context, r *rig) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	file := importFile(0, r.Turns)
+	file := someTurns(0, r.Turns)
 	heap := heapBytes()
 	r.say("importing them again")
 	start := time.Now()

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -128,14 +130,19 @@ func From(err error) *Error {
 	return &Error{Code: Internal, Text: err.Error(), Hint: table[Internal].hint, err: err}
 }
 
-// DiskFull reports whether err says that a disk takes no more, or is read-only.
+// fullDisk are the errors of a disk that takes no more, or is read-only.
+var fullDisk = [...]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EFBIG}
+
+// DiskFull reports whether err is one of a disk that takes no more, or is
+// read-only.
 func DiskFull(err error) bool {
-	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EFBIG} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(fullDisk[:], func(e syscall.Errno) bool { return errors.Is(err, e) })
+}
+
+// DiskFullText is DiskFull of an error whose kind a library dropped: it goes by
+// the words.
+func DiskFullText(err error) bool {
+	return slices.ContainsFunc(fullDisk[:], func(e syscall.Errno) bool { return strings.Contains(err.Error(), e.Error()) })
 }
 
 // IsCode reports whether err carries the code.

@@ -106,11 +106,8 @@ func (d *doctor) run(ctx context.Context) {
 // log compares the store's position with the log, as on opening.
 func (d *doctor) log(ctx context.Context) {
 	var a applier
-	err := d.s.look(func(tx api.StoreTx) (err error) {
-		a.at, err = tx.Checkpoint()
-		return err
-	})
-	if err == nil && a.at.Epoch != "" {
+	var err error
+	if a.at, err = d.s.checkpoint(); err == nil && a.at.Epoch != "" {
 		err = a.belongs(ctx, d.s.deps.Log, d.s.cfg.Partitions)
 	}
 	d.add("log", faultsOf(err), fmt.Sprintf("epoch %s, applied position %d is in the log as it was applied", d.s.deps.Log.Epoch(), a.at.Seq))

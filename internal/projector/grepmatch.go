@@ -109,9 +109,14 @@ func (g *grep) read(tx api.StoreTx, c candidate, st *strainer) (*material, error
 		if err != nil {
 			return nil, err
 		}
-		body, err := session.NewReader(rows).Body(c.row.N)
+		r := session.NewReader(rows)
+		body, err := r.Body(c.row.N)
 		if err != nil || body != nil && st.rulesOut(body) {
 			return nil, err
+		}
+		if body != nil {
+			e, err := r.Entry(c.row.N)
+			return &material{source{row: c.row, entry: e, body: slices.Clone(body)}, removed, nil}, err
 		}
 	}
 	src, err := readSource(tx, c.row)

@@ -317,14 +317,11 @@ func readSource(tx api.StoreTx, row api.FeedRow) (source, error) {
 		src.node, err = r.Node(row.N)
 		return src, err
 	}
-	if src.entry, err = r.Entry(row.N); err != nil || src.entry.Big {
-		return src, err
+	t, err := storedTurn(r, row.N)
+	if err != nil {
+		err = fmt.Errorf("e%d of %s: %w", row.N, row.Ref, err)
 	}
-	body, err := r.Body(row.N)
-	if err == nil && body == nil {
-		err = fmt.Errorf("%w: body of e%d of %s", session.ErrNoRow, row.N, row.Ref)
-	}
-	src.body = append([]byte(nil), body...)
+	src.entry, src.body = t.Entry, t.Payload
 	return src, err
 }
 

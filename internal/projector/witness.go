@@ -158,11 +158,6 @@ func (s *Service) writeWitness() {
 
 // checkpoint of the rows in use.
 func (s *Service) checkpoint() (at api.Checkpoint, err error) {
-	err = s.use(func(store api.Store, _ api.Index) error {
-		return store.View(func(tx api.StoreTx) (err error) {
-			at, err = tx.Checkpoint()
-			return err
-		})
-	})
+	err = s.look(func(tx api.StoreTx) (err error) { at, err = tx.Checkpoint(); return err })
 	return at, err
 }
