@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +18,18 @@ import (
 // script is a provider in memory: one step per call, the last one repeated.
 type script struct {
 	steps []func() (*http.Response, error)
-	at    []time.Duration // when each call came, since the start
 	start time.Time
+
+	mu sync.Mutex
+	at []time.Duration // when each call came, since the start
 }
 
 func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	io.Copy(io.Discard, r.Body)
+	s.mu.Lock()
 	n := len(s.at)
 	s.at = append(s.at, time.Since(s.start))
+	s.mu.Unlock()
 	return s.steps[min(n, len(s.steps)-1)]()
 }
 
