@@ -29,6 +29,58 @@ func someLines(n int) []Line {
 	return out
 }
 
+// words is a text of about n tokens.
+func words(n int) string { return strings.Repeat("word ", n) }
+
+type summarizerFunc func(context.Context, Request) (Response, error)
+
+func (f summarizerFunc) Summarize(ctx context.Context, r Request) (Response, error) { return f(ctx, r) }
+
+func answer(text func(r Request) string) Summarizer {
+	return summarizerFunc(func(ctx context.Context, r Request) (Response, error) {
+		return Response{Text: text(r), Stop: StopEnd, Model: "test"}, ctx.Err()
+	})
+}
+
+func failing(err error) Summarizer {
+	return summarizerFunc(func(context.Context, Request) (Response, error) { return Response{}, err })
+}
+
+func joined(lines []Line) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l.Text + "\n")
+	}
+	return b.String()
+}
+
+var summarizers = map[string]Summarizer{
+	"on target": answer(func(r Request) string { return tokens.Head(joined(r.Lines), r.Target) }),
+	"thorough":  answer(func(r Request) string { return tokens.Head(joined(r.Lines), 3*r.Target/r.Level) }),
+	"terse":     answer(func(r Request) string { return "done" }),
+	"echo":      answer(func(r Request) string { return joined(r.Lines) }),
+	"grows":     answer(func(r Request) string { return joined(r.Lines) + joined(r.Lines) }),
+	"95 %": answer(func(r Request) string {
+		s := joined(r.Lines)
+		return tokens.Head(s, tokens.Count(s)*95/100)
+	}),
+	"nothing":  answer(func(Request) string { return " \n" }),
+	"thinking": answer(func(r Request) string { return "<think>" + joined(r.Lines) + "</think>" }),
+	"unclosed": answer(func(r Request) string { return "<think>let me see" }),
+	"cut off": summarizerFunc(func(_ context.Context, r Request) (Response, error) {
+		return Response{Text: "half a sen", Stop: StopLength, Model: "test"}, nil
+	}),
+	"too long": summarizerFunc(func(_ context.Context, r Request) (Response, error) {
+		if n := linesTokens(r.Lines); n > 700 {
+			return Response{}, fmt.Errorf("%d tokens: %w", n, ErrTooLong)
+		}
+		return Response{Text: "fits now", Stop: StopEnd, Model: "test"}, nil
+	}),
+	"always too long": failing(ErrTooLong),
+	"outage":          failing(errors.New("connection refused")),
+	"refused":         failing(ErrRefused),
+}
+
 func TestLadder(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []struct {

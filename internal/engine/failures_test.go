@@ -96,7 +96,7 @@ var failures = []struct {
 	{
 		"a model provider, for an hour",
 		[]string{"internal/condenser.TestOutage"},
-		[]string{"condense.TestOutageAndRepair"},
+		[]string{"internal/engine.TestOutageAndRepair"},
 	},
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -219,12 +220,7 @@ func (w *world) rest(l condense.Ladder, jobs int) condense.Actions {
 		if err != nil {
 			return a
 		}
-		if a.Cut != nil {
-			w.cut(v, a)
-		}
-		if a.Stall != nil {
-			w.must(a.Stall)
-		}
+		w.close(v, a)
 	}
 }
 
@@ -255,6 +251,17 @@ func (w *world) make(l condense.Ladder, a condense.Actions) (out []*events.NodeC
 	return out, nil
 }
 
+// close commits what ends a pass: its cut and its stall.
+func (w *world) close(before *session.View, a condense.Actions) {
+	w.t.Helper()
+	if a.Cut != nil {
+		w.cut(before, a)
+	}
+	if a.Stall != nil {
+		w.must(a.Stall)
+	}
+}
+
 // cut commits a planned cut and holds it to its word.
 func (w *world) cut(before *session.View, a condense.Actions) {
 	w.t.Helper()
@@ -273,6 +280,12 @@ func (w *world) cut(before *session.View, a condense.Actions) {
 				w.t.Fatalf("an extend changed the old block: %v, then %v", old, a.Cut.Frontier)
 			}
 		}
+	}
+	s := v.Settings
+	stalled := a.Stall != nil && a.Stall.Reason == condense.StopStalled
+	same := before.Cut != nil && slices.Equal(before.Cut.Frontier, a.Cut.Frontier)
+	if a.Cut.BlockTokens > s.Share(s.SummaryBudget) && !stalled && !same && a.Cut.Through > 0 {
+		w.t.Fatalf("a block of %d tokens is over its budget of %d, and nobody says so", a.Cut.BlockTokens, s.Share(s.SummaryBudget))
 	}
 }
 
