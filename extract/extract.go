@@ -10,7 +10,7 @@ import (
 
 // Version names the rules; it is recorded as the model of a node. Any change
 // that gives other bytes for the same request needs a new one.
-const Version = "extract-2"
+const Version = "extract-3"
 
 // Summarizer is the condense.Summarizer that needs no model. Its zero value is
 // ready and safe for concurrent use.

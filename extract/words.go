@@ -106,7 +106,7 @@ const (
 func split(text string, emit func(prose)) {
 	var block []string
 	info, inFence := "", false
-	list := "" // a list under way, see joinsList
+	list, led := "", false // a list under way, see joinsList; led: by a line that ends with ":"
 	flush := func() {
 		splitLine(list, emit)
 		list = ""
@@ -126,12 +126,15 @@ func split(text string, emit func(prose)) {
 			continue
 		}
 		t = strings.ReplaceAll(t, "**", "")
-		if joinsList(list, line, t) {
+		if t == "" && strings.HasSuffix(list, ":") {
+			continue // a blank line may stand between it and its list
+		}
+		if joinsList(list, led, line, t) {
 			list = strings.TrimRight(list, " ;") + listJoint(list) + trimBullet(t)
 			continue
 		}
 		flush()
-		list = t
+		list, led = t, strings.HasSuffix(t, ":")
 	}
 	flush()
 	if inFence && len(block) > 0 {
@@ -140,17 +143,14 @@ func split(text string, emit func(prose)) {
 }
 
 // joinsList reports whether a line belongs to the list line before it: an
-// indented bullet does, and so do runs of "key: value", which mean little
-// alone.
-func joinsList(list, line, t string) bool {
+// indented bullet does, one of a list that a line with a colon leads, and so do
+// runs of "key: value", which mean little alone.
+func joinsList(list string, led bool, line, t string) bool {
 	const longest = 240 // bytes
 	if list == "" || t == "" || len(list)+len(t) > longest || len(t) == len(trimBullet(t)) || list[0] == '#' || list[0] == '>' {
 		return false
 	}
-	if line[0] == ' ' || line[0] == '\t' {
-		return true
-	}
-	return isPair(t) && (isPair(list) || strings.HasSuffix(list, ":"))
+	return led || line[0] == ' ' || line[0] == '\t' || isPair(t) && isPair(list)
 }
 
 // isPair recognises a bullet "key: value".
