@@ -36,13 +36,14 @@ var layers = []struct {
 		packages: []string{"internal/ingest", "internal/projector", "internal/condenser", "internal/toolsvc"},
 		may:      []string{"events", "session", "condense", "window", "transcript", "tokens", "explore", "extract", "rank", "grant", "internal/api", "internal/await", "internal/problem", "internal/request", "internal/wholefile"},
 	},
+	{packages: []string{"internal/subagent"}, may: []string{"chat", "tokens", "internal/problem"}},
 	{packages: []string{"internal/grants"}, may: []string{"grant", "internal/problem"}},
 	{packages: []string{"internal/auth"}, may: []string{"events", "grant", "internal/api", "internal/problem", "internal/wholefile"}},
 	// The tools over another protocol.
 	{packages: []string{"internal/mcp"}, may: []string{"internal/problem", "internal/toolsvc"}},
 	{
 		packages: []string{"internal/mapper"},
-		may:      []string{"events", "tokens", "chat", "grant", "mapjob", "internal/api", "internal/await", "internal/problem"},
+		may:      []string{"events", "tokens", "chat", "grant", "mapjob", "internal/api", "internal/await", "internal/problem", "internal/subagent"},
 	},
 	{packages: []string{"client"}, may: []string{"internal/api", "internal/await", "internal/problem", "internal/request"}},
 	{packages: []string{"internal/scrub"}, may: []string{"internal/api", "internal/await", "internal/verify", "internal/wholefile"}},

@@ -12,6 +12,7 @@ import (
 	"lcm/grant"
 	"lcm/internal/api"
 	"lcm/internal/problem"
+	"lcm/internal/subagent"
 	"lcm/mapjob"
 )
 
@@ -25,9 +26,7 @@ type Agents interface {
 
 // AgentTools are those of one sub-agent. Close ends its grant.
 type AgentTools interface {
-	Specs() []chat.ToolSpec
-	// Call runs a tool. Its error is told to the model.
-	Call(ctx context.Context, name, arguments string) (string, error)
+	subagent.Tools
 	Close(context.Context)
 }
 
@@ -61,7 +60,7 @@ func (m *agenticMap) work(ctx context.Context, t *task, row *mapjob.Object, r *m
 	}
 	defer tools.Close(context.WithoutCancel(ctx))
 	q := chat.Request{
-		Tenant: t.queue.Ref.Tenant, Model: m.d.Model, System: m.system, MaxTokens: l.MaxOutputTokens, Tools: tools.Specs(),
+		Tenant: t.queue.Ref.Tenant, Model: m.d.Model, System: m.system, MaxTokens: l.MaxOutputTokens,
 		Messages: []chat.Message{{Role: chat.User, Text: prompt}},
 	}
 	timed, cancel := context.WithTimeout(ctx, l.Timeout())
@@ -76,35 +75,29 @@ func (m *agenticMap) work(ctx context.Context, t *task, row *mapjob.Object, r *m
 
 // converse goes on until an answer holds or a limit is met.
 func (m *agenticMap) converse(ctx context.Context, t *task, q chat.Request, tools AgentTools, r *mapjob.Result) error {
-	l := m.d.Limits
 	r.Attempts = 1
-	for turn := 1; ; turn++ {
-		if r.Error = m.spent(q, r, turn); r.Error != nil {
-			return nil
-		}
-		a, bad, err := m.ask(ctx, t, q, r)
-		if err != nil {
-			return err
-		}
-		q.Continues = true
-		if bad == nil && len(a.Calls) > 0 {
-			q.Messages = append(q.Messages, a.Message())
-			for _, c := range a.Calls {
-				q.Messages = append(q.Messages, m.call(ctx, tools, c))
+	var bad *mapjob.RowError
+	return subagent.Conversation{
+		Tools: tools,
+		Begin: func(call int, q *chat.Request) bool {
+			r.Error = m.spent(*q, r, call)
+			return r.Error == nil
+		},
+		Ask: func(ctx context.Context, q chat.Request) (a chat.Response, usable bool, err error) {
+			a, bad, err = m.ask(ctx, t, q, r)
+			return a, bad == nil, err
+		},
+		Judge: func(a chat.Response, usable bool) (again string) {
+			if usable {
+				r.Value, bad = mapjob.Answer(m.schema, a.Text)
 			}
-			continue
-		}
-		if bad == nil {
-			r.Value, bad = mapjob.Answer(m.schema, a.Text)
-		}
-		if r.Error = bad; bad == nil || final(bad.Kind) || r.Attempts >= l.Attempts {
-			return nil
-		}
-		r.Attempts++
-		if a.Text != "" {
-			q.Messages = append(q.Messages, chat.Message{Role: chat.Assistant, Text: a.Text}, chat.Message{Role: chat.User, Text: mapjob.Repair(bad)})
-		}
-	}
+			if r.Error = bad; bad == nil || final(bad.Kind) || r.Attempts >= m.d.Limits.Attempts {
+				return ""
+			}
+			r.Attempts++
+			return mapjob.Repair(bad)
+		},
+	}.Run(ctx, q)
 }
 
 // spent says why another turn may not be begun: its turns or its tokens are
@@ -114,20 +107,11 @@ func (m *agenticMap) spent(q chat.Request, r *mapjob.Result, turn int) *mapjob.R
 	if turn > l.MaxTurns {
 		return mapjob.Failed(mapjob.Turns, "no answer within %d turns", l.MaxTurns)
 	}
-	next := inputTokens(q) + l.MaxOutputTokens
+	next := subagent.InputTokens(q) + l.MaxOutputTokens
 	if have := r.Usage.Tokens(); have+int64(next) > int64(l.RowTokens) {
 		return mapjob.Failed(mapjob.Limit, "%d of %d tokens are spent, and the next turn may take %d", have, l.RowTokens, next)
 	}
 	return nil
-}
-
-// call runs a tool for the model, which is told what went wrong.
-func (m *agenticMap) call(ctx context.Context, tools AgentTools, c chat.Call) chat.Message {
-	text, err := tools.Call(ctx, c.Name, c.Arguments)
-	if err != nil {
-		return chat.Message{Role: chat.Tool, CallID: c.ID, Text: problem.From(err).Error(), Error: true}
-	}
-	return chat.Message{Role: chat.Tool, CallID: c.ID, Text: text}
 }
 
 // agentScope checks what a caller hands to sub-agents: within its own grant,

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"lcm/chat"
+	"lcm/internal/subagent"
 	"lcm/mapjob"
-	"lcm/tokens"
 )
 
 // llmMap asks the model once per row, and again with everything that was wrong.
@@ -128,29 +128,8 @@ func blame(ctx, limited context.Context, err error, healthy func() bool, seconds
 	return nil, err
 }
 
-// usage as the provider reports it, else as we count.
+// usage of an answer, and what it costs.
 func (m *llmMap) usage(q chat.Request, a chat.Response) mapjob.Usage {
-	in, out := a.Usage.Input, a.Usage.Output
-	if in == 0 {
-		in = inputTokens(q)
-	}
-	if out == 0 {
-		out = tokens.Count(a.Text)
-	}
-	return mapjob.Usage{Calls: 1, InputTokens: int64(in), OutputTokens: int64(out), Micros: m.prices.Micros(in, out)}
-}
-
-// inputTokens of a request, as we count.
-func inputTokens(q chat.Request) int {
-	n := tokens.Count(q.System)
-	for _, t := range q.Tools {
-		n += tokens.Count(t.Description) + tokens.Count(string(t.Schema))
-	}
-	for _, msg := range q.Messages {
-		n += tokens.Count(msg.Text)
-		for _, c := range msg.Calls {
-			n += tokens.Count(c.Arguments) + tokens.Count(c.Name)
-		}
-	}
-	return n
+	u := subagent.Usage(q, a)
+	return mapjob.Usage{Calls: 1, InputTokens: int64(u.Input), OutputTokens: int64(u.Output), Micros: m.prices.Micros(u.Input, u.Output)}
 }
