@@ -153,7 +153,7 @@ func TestForgedEvents(t *testing.T) {
 				}
 			}
 			if rejected := checkOf(t, data, "rejected"); !strings.Contains(rejected, fmt.Sprintf("%d events were rejected", i+1)) ||
-				i < 10 && !strings.Contains(rejected, f.says) {
+				!strings.Contains(rejected, f.says) {
 				t.Errorf("doctor says: %s", rejected)
 			}
 		})
@@ -194,7 +194,7 @@ func inject(t *testing.T, js jetstream.JetStream, f forgery) {
 
 func checkOf(t *testing.T, data, name string) string {
 	t.Helper()
-	r := decode[report](t, ok(t, data, "doctor", "--json"))
+	r := decode[report](t, ok(t, data, "doctor", "--deep", "--json"))
 	for _, c := range r.Checks {
 		if c.Name == name {
 			return c.Detail

@@ -233,7 +233,7 @@ copy has stands there as lost. A repair that was interrupted is run again.`,
 			return a.printReport(report{OK: d.OK, Checks: d.Checks})
 		},
 	}
-	cmd.Flags().BoolVar(&in.Deep, "deep", false, "read and verify every row and document")
+	cmd.Flags().BoolVar(&in.Deep, "deep", false, "read and verify every row and document, and name every fault (1,000 of a kind)")
 	cmd.Flags().StringVar(&from, "from", "", "with --repair: repair the log itself, from the backup in this directory")
 	cmd.Flags().BoolVar(&in.Repair, "repair", false, "repair what can be made anew from the log")
 	return cmd

@@ -14,8 +14,9 @@ import (
 const (
 	// progressWait is how long doctor watches a lagging projection for a move.
 	progressWait = 2 * time.Second
-	// shownFaults of one check are spelled out.
-	shownFaults = 10
+	// Faults of one check that are spelled out; more of them in a deep run.
+	shownFaults     = 10
+	shownFaultsDeep = 1_000
 	// auditPage is how many rows or sessions one transaction checks.
 	auditPage = 2_000
 )
@@ -70,14 +71,27 @@ func (d *doctor) repaired() string {
 func (d *doctor) add(name string, faults []string, detail string) bool {
 	ok := len(faults) == 0
 	if !ok {
-		shown := faults[:min(len(faults), shownFaults)]
-		detail = strings.Join(shown, "; ")
-		if n := len(faults) - len(shown); n > 0 {
-			detail += fmt.Sprintf("; and %d more", n)
-		}
+		shown := faults[:min(len(faults), d.shown())]
+		detail = strings.Join(shown, "; ") + andMore(len(faults)-len(shown))
 	}
 	d.checks = append(d.checks, api.Check{Name: name, OK: ok, Detail: detail})
 	return ok
+}
+
+// shown is how many faults of one check are spelled out.
+func (d *doctor) shown() int {
+	if d.deep {
+		return shownFaultsDeep
+	}
+	return shownFaults
+}
+
+// andMore ends a list that leaves n out.
+func andMore(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; and %d more", n)
 }
 
 func faultsOf(err error) []string {
@@ -208,14 +222,14 @@ func (d *doctor) rejected() {
 		if c, err = tx.Counts(); err != nil {
 			return err
 		}
-		list, err = tx.Rejected(0, shownFaults)
+		list, err = tx.Rejected(0, d.shown())
 		return err
 	})
 	detail := fmt.Sprintf("%d events were rejected, %d are of a later build", c.Rejected, c.Unknown)
 	for _, r := range list {
 		detail += fmt.Sprintf("; position %d (%s on %s): %s", r.Seq, r.Type, r.Subject, r.Reason)
 	}
-	d.add("rejected", faultsOf(err), detail)
+	d.add("rejected", faultsOf(err), detail+andMore(int(c.Rejected)-len(list)))
 }
 
 // lost names the positions that a restore or repair could not recover. They
@@ -230,8 +244,8 @@ func (d *doctor) lost() {
 	for _, l := range d.losses {
 		detail += "; " + l
 	}
-	if n := int(c.Lost) - len(d.losses); n > 0 && len(d.losses) > 0 {
-		detail += fmt.Sprintf("; and %d more", n)
+	if len(d.losses) > 0 {
+		detail += andMore(int(c.Lost) - len(d.losses))
 	}
 	d.add("lost", faultsOf(err), detail)
 }
@@ -275,7 +289,7 @@ func (d *doctor) wasRejected(seq uint64) bool {
 
 // noteLost spells out the first lost positions.
 func (d *doctor) noteLost(ref events.Ref, r session.Reader) error {
-	for before := ^uint64(0); len(d.losses) < shownFaults; {
+	for before := ^uint64(0); len(d.losses) < d.shown(); {
 		l, at, err := r.LostAt(before)
 		if err != nil || l == nil {
 			return err
