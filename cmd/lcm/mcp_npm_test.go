@@ -61,6 +61,7 @@ func nodeRun(t *testing.T, dir, stdin, name string, args ...string) string {
 
 // npmCalls use every tool.
 func npmCalls(mark string) []map[string]any {
+	job := map[string]any{"job": "01JB00000000000000000000AA"}
 	turns := []any{map[string]any{"id": "n-" + mark, "role": "user", "content": "kept by " + mark}}
 	return []map[string]any{
 		{"tool": "lcm_grep", "args": map[string]any{"pattern": "retry"}},
@@ -74,8 +75,14 @@ func npmCalls(mark string) []map[string]any {
 		{"tool": "lcm_sessions", "args": map[string]any{}},
 		{"tool": "lcm_status", "args": map[string]any{}},
 		{"tool": "llm_map", "args": map[string]any{"prompt": "p", "output_schema": map[string]any{"type": "object"}}, "error": "unavailable"},
-		{"tool": "lcm_map_status", "args": map[string]any{"job": "01JB00000000000000000000AA"}, "error": "not_found"},
-		{"tool": "lcm_map_aggregate", "args": map[string]any{"job": "01JB00000000000000000000AA"}, "error": "not_found"},
+		{"tool": "agentic_map", "args": map[string]any{"prompt": "p", "output_schema": map[string]any{"type": "object"}}, "error": "unavailable"},
+		{"tool": "lcm_map_list", "args": map[string]any{}},
+		{"tool": "lcm_map_status", "args": job, "error": "not_found"},
+		{"tool": "lcm_map_output", "args": job, "error": "not_found"},
+		{"tool": "lcm_map_aggregate", "args": job, "error": "not_found"},
+		{"tool": "lcm_map_retry", "args": job, "error": "not_found"},
+		{"tool": "lcm_map_cancel", "args": job, "error": "not_found"},
+		{"tool": "lcm_expand_query", "args": map[string]any{"prompt": "how was the retry decided?"}},
 		{"tool": "lcm_append", "args": map[string]any{"session": "notes", "turns": turns}},
 		{"tool": "lcm_append", "args": map[string]any{"session": "notes", "turns": turns}},
 	}
