@@ -40,7 +40,7 @@ var layers = []struct {
 	{packages: []string{"internal/grants"}, may: []string{"grant", "internal/problem"}},
 	{packages: []string{"internal/auth"}, may: []string{"events", "grant", "internal/api", "internal/problem", "internal/wholefile"}},
 	// The tools over another protocol.
-	{packages: []string{"internal/mcp"}, may: []string{"internal/problem", "internal/toolsvc"}},
+	{packages: []string{"internal/mcp"}, may: []string{"internal/api", "internal/problem", "internal/toolsvc"}},
 	{
 		packages: []string{"internal/mapper"},
 		may:      []string{"events", "tokens", "chat", "grant", "mapjob", "internal/api", "internal/await", "internal/problem", "internal/subagent"},

@@ -97,6 +97,9 @@ func (c *Client) Call(ctx context.Context, tool string, in, out any) error {
 
 // Tool runs a tool with JSON parameters and answers with its JSON, as it is.
 func (c *Client) Tool(ctx context.Context, tool string, in json.RawMessage) (json.RawMessage, error) {
+	if tool == "map-watch" {
+		return c.mapEnd(ctx, in)
+	}
 	var out json.RawMessage
 	if tool != "append" {
 		return out, c.Call(ctx, tool, in, &out)
@@ -110,6 +113,18 @@ func (c *Client) Tool(ctx context.Context, tool string, in json.RawMessage) (jso
 		return nil, err
 	}
 	return json.Marshal(r)
+}
+
+func (c *Client) mapEnd(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
+	var job api.MapIn
+	if err := json.Unmarshal(in, &job); err != nil {
+		return nil, problem.New(problem.Invalid, "map-watch: %w", err)
+	}
+	out, err := c.WatchMap(ctx, job, nil)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
 }
 
 // AppendBody posts a body of turns in any accepted format, once: without ids in

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"lcm/client"
 	"lcm/internal/api"
 	"lcm/internal/problem"
 )
@@ -111,7 +110,7 @@ func TestAgenticMap(t *testing.T) {
 		if err := c.Call(t.Context(), "agentic_map", in, &out); err != nil {
 			return out, nil, err
 		}
-		end, err := client.Stream[api.MapOut, api.MapOut](t.Context(), c, "map-watch", api.MapIn{Job: out.Job}, nil)
+		end, err := c.WatchMap(t.Context(), api.MapIn{Job: out.Job}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

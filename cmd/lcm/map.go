@@ -158,7 +158,7 @@ func (a *app) beginMap(ctx context.Context, c *client.Client, file string, in ap
 // followMap shows a job's progress to its end, and what came of it.
 func (a *app) followMap(ctx context.Context, c *client.Client, job, output string) error {
 	at, end := a.mapProgress()
-	out, err := client.Stream[api.MapOut, api.MapOut](ctx, c, "map-watch", api.MapIn{Scope: a.mapScope(), Job: job}, at)
+	out, err := c.WatchMap(ctx, api.MapIn{Scope: a.mapScope(), Job: job}, at)
 	end()
 	if err != nil {
 		if ctx.Err() != nil {

@@ -1,17 +1,22 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"lcm/internal/api"
 	"lcm/internal/problem"
@@ -163,5 +168,92 @@ func TestALookMakesNoCalls(t *testing.T) {
 	}
 	if got := decode[api.MapOut](t, ok(t, dir, append(p.options(), "map", "watch", job.Job, "--json")...)); got.OK != 50 || got.State != "done" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Who follows a job is told its state while it changes, and its end: over HTTP
+// as server-sent events, over MCP as progress. What was done is counted.
+func TestMapWatch(t *testing.T) {
+	p := newRowProvider(t, 20*time.Millisecond)
+	dir := t.TempDir()
+	serve(t, dir, p.options()...)
+	c, url := ownerClient(dir), serverURL(t, dir)
+	begin := func() string {
+		t.Helper()
+		f, err := os.Open(writeRows(t, 400, `broken`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		up, err := c.MapUpload(t.Context(), api.Scope{}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out api.MapOut
+		if err := c.Call(t.Context(), "llm_map", api.MapRunIn{InputObject: up.Object, Prompt: "Label {{text}}", OutputSchema: []byte(mapSchema), Concurrency: 4}, &out); err != nil {
+			t.Fatal(err)
+		}
+		return out.Job
+	}
+
+	resp, err := http.Get(url + "/v1/map-watch?job=" + begin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if ct := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || ct != "text/event-stream" {
+		t.Fatalf("HTTP %d, %s", resp.StatusCode, ct)
+	}
+	var names []string
+	var last api.MapOut
+	for in := bufio.NewScanner(resp.Body); in.Scan(); {
+		if name, ok := strings.CutPrefix(in.Text(), "event: "); ok {
+			names = append(names, name)
+		}
+		if data, ok := strings.CutPrefix(in.Text(), "data: "); ok {
+			o := decode[api.MapOut](t, data)
+			if o.OK < last.OK {
+				t.Errorf("%d rows after %d", o.OK, last.OK)
+			}
+			last = o
+		}
+	}
+	if n := len(names); n < 3 || names[0] != "progress" || slices.Index(names, "end") != n-1 || last.OK != 400 || last.Failed != 1 {
+		t.Errorf("%v: %+v", names, last)
+	}
+
+	var told []float64
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+			if r.Params.Total != 401 {
+				t.Errorf("progress: %+v", r.Params)
+			}
+			told = append(told, r.Params.Progress)
+		},
+	}).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: url + "/mcp", DisableStandaloneSSE: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := &sdk.CallToolParams{Name: "lcm_map_watch", Arguments: map[string]any{"job": begin()}}
+	call.SetProgressToken("token")
+	r, err := session.CallTool(t.Context(), call)
+	if err != nil || r.IsError {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if err := session.Close(); err != nil { // no notification comes after it
+		t.Error(err)
+	}
+	if out := decode[api.MapOut](t, r.Content[0].(*sdk.TextContent).Text); out.OK != 400 || len(told) == 0 || !slices.IsSorted(told) {
+		t.Errorf("%v, then %+v", told, out)
+	}
+
+	_, counted := ask(t, http.MethodGet, url+"/metrics", "")
+	for _, want := range []string{
+		`lcm_map_rows_total{kind="llm_map",outcome="done"} 800`, `lcm_map_rows_total{kind="llm_map",outcome="not_json"} 2`,
+		`lcm_map_jobs{state="running"} 0`, `lcm_map_worker_rows 0`,
+	} {
+		if !strings.Contains(string(counted), want+"\n") {
+			t.Errorf("no %s in the metrics", want)
+		}
 	}
 }

@@ -62,7 +62,7 @@ func finishedMap(t *testing.T, dir, job string, rows int) api.MapOut {
 	c := ownerClient(dir)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	out, err := client.Stream[api.MapOut, api.MapOut](ctx, c, "map-watch", api.MapIn{Job: job}, nil)
+	out, err := c.WatchMap(ctx, api.MapIn{Job: job}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestMapSpeed(t *testing.T) {
 		mib = append(mib, anonymousMiB(t, server.Process.Pid))
 	}
 	c := ownerClient(dir)
-	if _, err := client.Stream[api.MapOut, api.MapOut](t.Context(), c, "map-watch", api.MapIn{Job: job}, nil); err != nil {
+	if _, err := c.WatchMap(t.Context(), api.MapIn{Job: job}, nil); err != nil {
 		t.Fatal(err)
 	}
 	wall := time.Since(begun)

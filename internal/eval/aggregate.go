@@ -126,7 +126,7 @@ func (o AggregateOptions) label(ctx context.Context, c *client.Client, input io.
 	}
 	last := time.Now()
 	for {
-		end, err := client.Stream[api.MapOut, api.MapOut](ctx, c, "map-watch", api.MapIn{Job: job.Job}, func(p api.MapOut) {
+		end, err := c.WatchMap(ctx, api.MapIn{Job: job.Job}, func(p api.MapOut) {
 			if now := time.Now(); now.Sub(last) > 5*time.Second {
 				last = now
 				o.say("%d of %d rows, %.0f/s %s", p.OK+p.Failed, p.Rows, p.RowsPerSecond, p.Paused)

@@ -16,6 +16,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,6 +99,7 @@ type Deps struct {
 	Now     func() time.Time
 	NewID   func() string
 	Logger  *slog.Logger
+	Finish  Finish
 }
 
 // Service is the one that knows the jobs. Run it once per log.
@@ -240,6 +243,24 @@ func (s *Service) start(ctx context.Context, ref mapjob.Ref) {
 			s.start(ctx, ref)
 		}
 	})
+}
+
+// Load is how many jobs have not ended, by what they do: "running" or "paused".
+func (s *Service) Load() map[string]int {
+	s.mu.Lock()
+	refs := slices.Collect(maps.Keys(s.runners))
+	s.mu.Unlock()
+	out := map[string]int{"running": 0, "paused": 0}
+	for _, ref := range refs {
+		switch j, err := s.job(ref); {
+		case err != nil || j.State != mapjob.Running:
+		case j.Paused != "":
+			out["paused"]++
+		default:
+			out["running"]++
+		}
+	}
+	return out
 }
 
 // fresh waits for everything that is published now.

@@ -181,6 +181,9 @@ func (p *pass) publishShared(ctx context.Context) error {
 		return nil
 	}
 	err := p.s.publish(ctx, p.ref, mapjob.RowsFinished{Results: p.shared})
+	if err == nil {
+		p.s.d.Finish.tell(p.job.Definition.Op, p.shared...)
+	}
 	p.shared = p.shared[:0]
 	return err
 }

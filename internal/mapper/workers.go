@@ -41,9 +41,24 @@ type WorkerDeps struct {
 	Prices Prices
 	Now    func() time.Time
 	Logger *slog.Logger
-	// Finish is told of every row that got its result: "done" or "failed".
-	// nil = nobody.
-	Finish func(outcome string)
+	Finish Finish
+}
+
+// Finish is told of every row that got its result from this process: the job's
+// operator, and "done" or the kind of its failure. nil = nobody is.
+type Finish func(kind, outcome string)
+
+func (f Finish) tell(op mapjob.Op, results ...mapjob.Result) {
+	if f == nil {
+		return
+	}
+	for _, r := range results {
+		outcome := "done"
+		if r.Error != nil {
+			outcome = string(r.Error.Kind)
+		}
+		f(string(op), outcome)
+	}
 }
 
 // Workers work on the rows of all jobs, some number of them at once.
@@ -55,6 +70,7 @@ type Workers struct {
 	mu    sync.Mutex
 	held  map[uint64]func() error // signs of life of what is claimed
 	next  uint64
+	jobs  int // that are worked on
 	tasks sync.WaitGroup
 }
 
@@ -132,7 +148,7 @@ func (w *Workers) adjust(ctx context.Context, tasks map[mapjob.Ref]*task, queues
 	}
 	for ref, t := range tasks {
 		q, ok := open[ref]
-		if !ok || t.isClosed() || q.Round != t.queue.Round || q.Limits != t.queue.Limits {
+		if !ok || t.open.Err() != nil || q.Round != t.queue.Round || q.Limits != t.queue.Limits {
 			t.close()
 			delete(tasks, ref)
 		}
@@ -151,6 +167,16 @@ func (w *Workers) adjust(ctx context.Context, tasks map[mapjob.Ref]*task, queues
 		tasks[ref] = t
 		w.tasks.Go(func() { t.claim(ctx) })
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jobs = len(tasks)
+}
+
+// Load is how many jobs are worked on here, and the rows that are held.
+func (w *Workers) Load() (jobs, rows int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.jobs, len(w.held)
 }
 
 // beat gives signs of life for everything that is claimed.
@@ -192,12 +218,15 @@ func (w *Workers) hold(l api.RowLease) (release func()) {
 type task struct {
 	w      *Workers
 	queue  api.RowQueue
+	op     mapjob.Op
 	worker rowWorker
 	gate   *gate
 	calls  chan struct{} // of this job at once
 	claims chan struct{} // rows in hand
-	closed chan struct{} // the job's queue is gone: no more calls
-	once   sync.Once
+	// open ends when the job's queue is gone: no more calls then. It ends with
+	// the process, too.
+	open  context.Context
+	close context.CancelFunc
 }
 
 // rowWorker makes the result of a row; an error that is none of the row's is
@@ -226,22 +255,12 @@ func (w *Workers) newTask(ctx context.Context, q api.RowQueue) (*task, error) {
 	}
 	calls := min(q.Limits.Concurrency, cap(w.slots))
 	t := &task{
-		w: w, queue: q, worker: worker,
-		calls: make(chan struct{}, calls), claims: make(chan struct{}, calls*leasesPerCall), closed: make(chan struct{}),
+		w: w, queue: q, op: defined.Definition.Op, worker: worker,
+		calls: make(chan struct{}, calls), claims: make(chan struct{}, calls*leasesPerCall),
 	}
+	t.open, t.close = context.WithCancel(ctx)
 	t.gate = newGate(func(reason string) { t.say(ctx, mapjob.JobPaused{Reason: reason}) }, func() { t.say(ctx, mapjob.JobResumed{}) })
 	return t, nil
-}
-
-func (t *task) close() { t.once.Do(func() { close(t.closed) }) }
-
-func (t *task) isClosed() bool {
-	select {
-	case <-t.closed:
-		return true
-	default:
-		return false
-	}
 }
 
 // say publishes an event about the job as a whole.
@@ -258,31 +277,15 @@ func (t *task) say(ctx context.Context, payload any) {
 // claim takes rows while there is room for them, until the queue is gone.
 func (t *task) claim(ctx context.Context) {
 	var rows sync.WaitGroup
-	defer rows.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	claiming, stop := context.WithCancel(ctx)
-	defer stop()
 	defer t.w.d.Claims.Leave(t.queue.Ref)
-	go func() {
-		select {
-		case <-t.closed:
-			stop()
-		case <-claiming.Done():
-		}
-	}()
-	defer func() { // rows in hand may finish, unless the process ends
-		if ctx.Err() == nil {
-			rows.Wait()
-		}
-	}()
-	for claiming.Err() == nil {
-		n := t.reserve(claiming)
-		if claiming.Err() != nil {
+	defer rows.Wait() // those in hand may finish, unless the process ends
+	for t.open.Err() == nil {
+		n := t.reserve()
+		if t.open.Err() != nil {
 			break // what was reserved is nobody's any more
 		}
 		taken := 0
-		err := t.w.d.Claims.Claim(claiming, t.queue.Ref, n, func(l api.RowLease) {
+		err := t.w.d.Claims.Claim(t.open, t.queue.Ref, n, func(l api.RowLease) {
 			taken++
 			rows.Go(func() {
 				defer func() { <-t.claims }()
@@ -292,25 +295,25 @@ func (t *task) claim(ctx context.Context) {
 		for range n - taken {
 			<-t.claims
 		}
-		if err != nil && claiming.Err() == nil {
+		if err != nil && t.open.Err() == nil {
 			if problem.IsCode(err, problem.NotFound) {
 				t.close() // the list tells when it is open again
 				return
 			}
 			t.w.d.Logger.Warn("rows cannot be claimed", "job", t.queue.Ref.Job, "error", err)
-			_ = await.Sleep(claiming, time.Second) // the loop looks at ctx
+			_ = await.Sleep(t.open, time.Second) // the loop looks at it
 		}
 	}
 }
 
 // reserve waits for room and takes all there is. It waits until there is room
 // for some rows together: as many as may lie idle while all calls are made.
-func (t *task) reserve(ctx context.Context) int {
+func (t *task) reserve() int {
 	least := max(1, (cap(t.claims)-cap(t.calls))/4)
 	for n := range least {
 		select {
 		case t.claims <- struct{}{}:
-		case <-ctx.Done():
+		case <-t.open.Done():
 			return n
 		}
 	}
@@ -331,7 +334,7 @@ func (t *task) run(ctx context.Context, l api.RowLease) {
 		store, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
 		defer cancel()
 		if err = t.w.post.send(store, t.queue.Ref, *r); err == nil {
-			t.w.finished(r)
+			t.w.d.Finish.tell(t.op, *r)
 		}
 	}
 	if err == nil {
@@ -344,17 +347,6 @@ func (t *task) run(ctx context.Context, l api.RowLease) {
 		t.w.d.Logger.Warn("a row goes back to the queue", "job", t.queue.Ref.Job, "row", l.Row.N, "error", err)
 	}
 	_ = l.Release(0) // else its lease runs out
-}
-
-func (w *Workers) finished(r *mapjob.Result) {
-	if w.d.Finish == nil {
-		return
-	}
-	outcome := "done"
-	if r.Error != nil {
-		outcome = "failed"
-	}
-	w.d.Finish(outcome)
 }
 
 // result of a row; nil: it has one already.
@@ -386,7 +378,7 @@ var errNoVerdict = errors.New("no verdict")
 // whole, and the call is made again when it is back; or errNoVerdict.
 func (t *task) call(ctx context.Context, f func(ctx context.Context, healthy func() bool) error) error {
 	for {
-		if err := t.gate.wait(ctx, t.closed); err != nil {
+		if err := t.gate.wait(ctx, t.open.Done()); err != nil {
 			return err
 		}
 		if err := t.enter(ctx); err != nil {
@@ -416,21 +408,21 @@ func (t *task) call(ctx context.Context, f func(ctx context.Context, healthy fun
 func (t *task) enter(ctx context.Context) error {
 	select {
 	case t.calls <- struct{}{}:
-	case <-t.closed:
+	case <-t.open.Done():
 		return errStopped
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	select {
 	case t.w.slots <- struct{}{}:
-	case <-t.closed:
+	case <-t.open.Done():
 		<-t.calls
 		return errStopped
 	case <-ctx.Done():
 		<-t.calls
 		return ctx.Err()
 	}
-	if t.isClosed() { // both were ready
+	if t.open.Err() != nil { // both were ready
 		<-t.w.slots
 		<-t.calls
 		return errStopped

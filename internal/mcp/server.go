@@ -18,6 +18,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"lcm/internal/api"
 	"lcm/internal/problem"
 	"lcm/internal/toolsvc"
 )
@@ -224,12 +225,45 @@ func (s *Server) progress(ctx context.Context, t toolsvc.AgentTool, req *sdk.Cal
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				seconds := float64(n) * s.c.ProgressEvery.Seconds()
-				_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ // a client that is gone ends the call
-					ProgressToken: token, Progress: seconds, Message: fmt.Sprintf("%s: %.0f s", t.AgentName, seconds),
-				})
+				p := s.rowsDone(ctx, t, req.Params.Arguments)
+				if p == nil {
+					seconds := float64(n) * s.c.ProgressEvery.Seconds()
+					p = &sdk.ProgressNotificationParams{Progress: seconds, Message: fmt.Sprintf("%s: %.0f s", t.AgentName, seconds)}
+				}
+				p.ProgressToken = token
+				_ = req.Session.NotifyProgress(ctx, p) // a client that is gone ends the call
 			}
 		}
 	}()
 	return func() { cancel(); <-ended }
+}
+
+// rowsDone is the progress of the map job that a call waits for; nil where it
+// waits for none, where looking would be charged to a grant, and where the
+// state cannot be read.
+func (s *Server) rowsDone(ctx context.Context, t toolsvc.AgentTool, args json.RawMessage) *sdk.ProgressNotificationParams {
+	if t.Name != "map-watch" {
+		return nil
+	}
+	in, err := t.Parameters(args)
+	var under struct{ Grant string }
+	if err != nil || json.Unmarshal(in, &under) != nil || under.Grant != "" {
+		return nil
+	}
+	if c, ok := api.CallerOf(ctx); ok && c.Grant != nil {
+		return nil
+	}
+	raw, err := s.call.Tool(ctx, "map-status", in)
+	var o api.MapOut
+	if err != nil || json.Unmarshal(raw, &o) != nil {
+		return nil
+	}
+	p := &sdk.ProgressNotificationParams{
+		Progress: float64(o.OK + o.Failed), Total: float64(o.Rows),
+		Message: fmt.Sprintf("%d of %d rows, %d failed", o.OK+o.Failed, o.Rows, o.Failed),
+	}
+	if o.Paused != "" {
+		p.Message += ", paused: " + o.Paused
+	}
+	return p
 }

@@ -17,6 +17,9 @@ var (
 	applied = prometheus.NewDesc("lcm_projection_applied_seq", "Position a projection has reached.", []string{"projection"}, nil)
 	lag     = prometheus.NewDesc("lcm_projection_lag_events", "Events a projection is behind the log.", []string{"projection"}, nil)
 	due     = prometheus.NewDesc("lcm_due_sessions", "Sessions that wait for condensing.", nil, nil)
+	mapJobs = prometheus.NewDesc("lcm_map_jobs", "Map jobs that this process keeps and that have not ended: running, or paused while the provider is down.", []string{"state"}, nil)
+	mapWork = prometheus.NewDesc("lcm_map_worker_jobs", "Map jobs that this process works on.", nil, nil)
+	mapHeld = prometheus.NewDesc("lcm_map_worker_rows", "Rows that this process holds: in work, or next.", nil, nil)
 	breaker = prometheus.NewDesc("lcm_llm_breaker_open", "Model providers that are not called for now.", nil, nil)
 )
 
@@ -80,4 +83,43 @@ func (m models) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	out <- prometheus.MustNewConstMetric(breaker, prometheus.GaugeValue, float64(n))
+}
+
+// WatchMaps reads at every scrape how many jobs of each state are kept here,
+// and how many jobs and rows are worked on here; nil = none.
+func (m *Set) WatchMaps(kept func() map[string]int, worked func() (jobs, rows int)) {
+	m.registry.MustRegister(maps{kept, worked})
+}
+
+type maps struct {
+	kept   func() map[string]int
+	worked func() (jobs, rows int)
+}
+
+// Describe implements prometheus.Collector.
+func (m maps) Describe(out chan<- *prometheus.Desc) {
+	if m.kept != nil {
+		out <- mapJobs
+	}
+	if m.worked != nil {
+		out <- mapWork
+		out <- mapHeld
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m maps) Collect(out chan<- prometheus.Metric) {
+	send := func(d *prometheus.Desc, n int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	if m.kept != nil {
+		for state, n := range m.kept() {
+			send(mapJobs, n, state)
+		}
+	}
+	if m.worked != nil {
+		jobs, rows := m.worked()
+		send(mapWork, jobs)
+		send(mapHeld, rows)
+	}
 }

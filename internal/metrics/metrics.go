@@ -62,7 +62,7 @@ func New(version string) *Set {
 	m.modelCalls = f.counters("lcm_llm_requests_total", "HTTP attempts at model providers; code 0 = no answer.", "provider", "model", "code")
 	m.tokens = f.counters("lcm_llm_tokens_total", "Tokens as providers reported.", "direction")
 	m.refusals = f.counters("lcm_grant_refusals_total", "Calls of tools refused for want of a right or a budget.", "reason")
-	m.mapRows = f.counters("lcm_map_rows_total", "Rows of map jobs.", "outcome")
+	m.mapRows = f.counters("lcm_map_rows_total", "Rows of map jobs that got their result from this process, by the job's kind and done or the kind of failure.", "kind", "outcome")
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "lcm_build_info", Help: "1; the version is its label.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
 	m.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -201,5 +201,6 @@ func (m *Set) Model(provider, model string, code, input, output int) {
 	m.tokens.WithLabelValues("output").Add(float64(max(output, 0)))
 }
 
-// MapRow counts a row of a map job that has its result: done or failed.
-func (m *Set) MapRow(outcome string) { m.mapRows.WithLabelValues(outcome).Inc() }
+// MapRow counts a row of a map job that has its result, by the job's kind, and
+// "done" or the kind of its failure.
+func (m *Set) MapRow(kind, outcome string) { m.mapRows.WithLabelValues(kind, outcome).Inc() }

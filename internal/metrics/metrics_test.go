@@ -42,7 +42,10 @@ func TestCounts(t *testing.T) {
 	m.Model("openai", "m", 429, 5, -1)
 	m.Called("show", nil, time.Second)
 	m.Called("expand", problem.New(problem.Forbidden, "no"), time.Second)
-	m.MapRow("done")
+	m.MapRow("llm_map", "done")
+	m.MapRow("agentic_map", "turns")
+	m.WatchMaps(func() map[string]int { return map[string]int{"running": 2, "paused": 1} }, nil)
+	m.WatchMaps(nil, func() (int, int) { return 3, 40 })
 	got := scrape(t, m)
 	for _, want := range []string{
 		`lcm_turns_appended_total{role="user"} 1`, `lcm_turns_rejected_total{reason="conflict"} 1`, `lcm_turns_rejected_total{reason="unavailable"} 3`,
@@ -51,7 +54,8 @@ func TestCounts(t *testing.T) {
 		`lcm_context_duration_seconds_count 1`, `lcm_context_tokens_sum{kind="all"} 900`, `lcm_context_degraded_total 1`, `lcm_prefix_changes_total{reason="degraded"} 1`,
 		`lcm_tool_calls_total{outcome="internal",tool="grep"} 1`, `lcm_tool_duration_seconds_count{tool="grep"} 1`,
 		`lcm_llm_requests_total{code="429",model="m",provider="openai"} 1`, `lcm_llm_tokens_total{direction="input"} 5`, `lcm_llm_tokens_total{direction="output"} 0`,
-		`lcm_grant_refusals_total{reason="forbidden"} 1`, `lcm_map_rows_total{outcome="done"} 1`, `lcm_build_info{version="1.2.3"} 1`,
+		`lcm_grant_refusals_total{reason="forbidden"} 1`, `lcm_map_rows_total{kind="llm_map",outcome="done"} 1`, `lcm_map_rows_total{kind="agentic_map",outcome="turns"} 1`,
+		`lcm_map_jobs{state="running"} 2`, `lcm_map_jobs{state="paused"} 1`, `lcm_map_worker_jobs 3`, `lcm_map_worker_rows 40`, `lcm_build_info{version="1.2.3"} 1`,
 	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("no line %s", want)

@@ -53,13 +53,16 @@ func (n *Node) openMapWorkers(jobs *natslog.Jobs, keeper natsmicro.Maps) error {
 	}
 	d := mapper.WorkerDeps{
 		Events: jobs, Claims: jobs, Finished: keeper.Finished, Model: model, Prices: n.prices(), Now: time.Now, Logger: n.slog,
+		Finish: n.metrics.MapRow,
 	}
 	if n.tools != nil {
 		if d.Agents, err = n.openAgents(); err != nil {
 			return err
 		}
 	}
-	n.add("map workers", mapper.NewWorkers(n.cfg.Map.Calls, d).Run)
+	w := mapper.NewWorkers(n.cfg.Map.Calls, d)
+	n.metrics.WatchMaps(nil, w.Load)
+	n.add("map workers", w.Run)
 	return nil
 }
 
@@ -75,8 +78,9 @@ func (n *Node) openMapper(jobs *natslog.Jobs) (*mapper.Service, error) {
 	n.maps = mapper.New(mapper.Config{Roots: n.cfg.Map.RootDirs(), Configured: mapsConfigured(n.cfg), Prices: n.prices()}, mapper.Deps{
 		Events: jobs, Queue: jobs, Objects: jobs, Store: n.mapStore,
 		NewSeen: func() (mapper.Seen, error) { return boltstore.NewSeen(n.mapsDir()) },
-		Now:     time.Now, NewID: newID, Logger: n.slog,
+		Now:     time.Now, NewID: newID, Logger: n.slog, Finish: n.metrics.MapRow,
 	})
+	n.metrics.WatchMaps(n.maps.Load, nil)
 	n.add("mapper", n.maps.Run)
 	n.endpoint("lcm-mapper", func(o natsmicro.Options) (*natsmicro.Server, error) {
 		return natsmicro.ServeMaps(n.conn, n.maps, o)

@@ -98,6 +98,7 @@ var agentUses = []agentUse{
 			"Under a grant, say what you hand on (delegated_scope) and what work you keep (kept_work).",
 	},
 	{tool: "map-status", name: "lcm_map_status", title: "State of a map job", text: "Counts, failures by kind, first rows, tokens and cost of a map job."},
+	{tool: "map-watch", name: "lcm_map_watch", title: "Wait for a map job", text: "Wait for the end of a map job and answer its last state; progress notifications tell its rows meanwhile."},
 	{tool: "map-list", name: "lcm_map_list", title: "List map jobs", text: "Map jobs, newest first.", hide: []string{"limit"}, fixed: map[string]any{"limit": 20}},
 	{tool: "map-output", name: "lcm_map_output", title: "Results of a map job", text: "A page of a map job's results, in the order of the input. They enter your context: prefer lcm_map_aggregate."},
 	{

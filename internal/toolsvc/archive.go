@@ -1,7 +1,6 @@
 package toolsvc
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -12,9 +11,6 @@ import (
 	"lcm/internal/api"
 	"lcm/internal/problem"
 )
-
-// maxParameters of a tool whose answer is streamed, bytes.
-const maxParameters = 1 << 20
 
 // archiveTools are those that need the log alone: they also answer where the
 // log is too damaged for anything else.
@@ -61,14 +57,7 @@ func streamed[In, P, R any](name, doc string, f func(context.Context, In, func(P
 		call: func(ctx context.Context, raw json.RawMessage) (any, error) {
 			return run(ctx, raw, func(P) {})
 		},
-		raw: func(ctx context.Context, raw json.RawMessage, body io.Reader, w *answer) error {
-			b, err := io.ReadAll(io.LimitReader(body, maxParameters))
-			if err != nil {
-				return problem.New(problem.Invalid, "%s: reading the parameters: %w", name, err)
-			}
-			if len(bytes.TrimSpace(b)) > 0 {
-				raw = b
-			}
+		raw: func(ctx context.Context, raw json.RawMessage, _ io.Reader, w *answer) error {
 			started := false
 			reply, err := run(ctx, raw, func(p P) {
 				started = true

@@ -71,11 +71,8 @@ func (s *Service) rawEvents(ctx context.Context, raw json.RawMessage, _ io.Reade
 		return err
 	}
 	defer stop()
-	f.w = &eventWriter{w: w.bytes(), limit: w.deadline}
-	w.header().Set("Content-Type", "text/event-stream")
-	w.header().Set("Cache-Control", "no-store")
-	w.header().Set("X-Accel-Buffering", "no") // a proxy that would hold events back
-	_ = f.run(ctx, woken)                     // the answer has begun: whoever is gone is not told
+	f.w = w.events()
+	_ = f.run(ctx, woken) // the answer has begun: whoever is gone is not told
 	return nil
 }
 
@@ -130,7 +127,7 @@ func (f *follower) open(ctx context.Context) error {
 }
 
 func (f *follower) run(ctx context.Context, woken <-chan struct{}) error {
-	if err := f.w.text(fmt.Sprintf("retry: %d\n", eventRetry)); err != nil {
+	if err := f.w.retry(); err != nil {
 		return err
 	}
 	if err := f.tell(ctx, "open", f.at, api.SessionEvent{}); err != nil {
@@ -150,7 +147,7 @@ func (f *follower) run(ctx context.Context, woken <-chan struct{}) error {
 		case <-woken:
 		case <-look.C:
 		case <-beat.C:
-			if err := f.w.text(": beat\n\n"); err != nil {
+			if err := f.w.beat(); err != nil {
 				return err
 			}
 		}
@@ -316,17 +313,39 @@ func (f *follower) tell(ctx context.Context, name string, seq uint64, ev api.Ses
 	}
 	f.at = max(f.at, seq)
 	ev.Session, ev.Token = f.ref.Session, events.Position{Epoch: f.s.d.Log.Epoch(), Seq: f.at}.String()
-	data, err := json.Marshal(ev) // one line: JSON writes line ends as escapes
-	if err != nil {
-		return err
-	}
-	return f.w.text(fmt.Sprintf("event: %s\nid: %s\ndata: %s\n\n", name, ev.Token, data))
+	return f.w.event(name, ev.Token, ev)
+}
+
+// events begins an answer of server-sent events.
+func (w *answer) events() *eventWriter {
+	e := &eventWriter{w: w.bytes(), limit: w.deadline}
+	w.header().Set("Content-Type", "text/event-stream")
+	w.header().Set("Cache-Control", "no-store")
+	w.header().Set("X-Accel-Buffering", "no") // a proxy that would hold events back
+	return e
 }
 
 // eventWriter sends what it is given at once.
 type eventWriter struct {
 	w     io.Writer
 	limit func(time.Time)
+}
+
+// retry says how soon to come back. The first event follows it.
+func (e *eventWriter) retry() error { return e.text(fmt.Sprintf("retry: %d\n", eventRetry)) }
+
+func (e *eventWriter) beat() error { return e.text(": beat\n\n") }
+
+// event sends one; id is what to go on behind, "" = the stream keeps no place.
+func (e *eventWriter) event(name, id string, v any) error {
+	data, err := json.Marshal(v) // one line: JSON writes line ends as escapes
+	if err != nil {
+		return err
+	}
+	if id != "" {
+		id = "id: " + id + "\n"
+	}
+	return e.text(fmt.Sprintf("event: %s\n%sdata: %s\n\n", name, id, data))
 }
 
 func (e *eventWriter) text(s string) error {

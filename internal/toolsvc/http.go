@@ -163,7 +163,7 @@ func (s *Service) run(ctx context.Context, t Tool, w http.ResponseWriter, r *htt
 			return problem.New(problem.Invalid, "%s: %s changes things", t.Name, name).WithHint("send it with POST")
 		}
 	}
-	if t.raw != nil {
+	if t.raw != nil && t.Body != "" {
 		return t.raw(ctx, in, r.Body, answerTo(w))
 	}
 	if r.Method == http.MethodPost && r.ContentLength != 0 {
@@ -177,6 +177,9 @@ func (s *Service) run(ctx context.Context, t Tool, w http.ResponseWriter, r *htt
 			return problem.New(problem.Invalid, "%s: parameters go into the query or the body, not both", t.Name)
 		}
 		in = body
+	}
+	if t.raw != nil {
+		return t.raw(ctx, in, http.NoBody, answerTo(w))
 	}
 	out, err := t.Call(ctx, in)
 	if err != nil {

@@ -48,7 +48,7 @@ func (s *Service) mapTools() []Tool {
 				return m.MapAgent(ctx, api.MapAgentRequest{MapAgentIn: in, Parent: granted(ctx)})
 			}).long().needing("prompt", "output_schema").by(api.ScopeExpand).grantable(),
 		mapTool("map-status", "State of a map job: counts, failures by kind, first rows, tokens, cost.", m, ofJob, Maps.MapStatus).reading().needing("job").by(api.ScopeRead).grantable(),
-		streamed("map-watch", "Follow a map job to its end; answers progress, then the last state.", s.watchMap).reading().needing("job").by(api.ScopeRead).grantable(),
+		s.watchTool(),
 		mapTool("map-list", "Map jobs, newest first.", m,
 			func(in *api.MapListIn) (*api.Scope, *string) { return &in.Scope, nil }, Maps.MapList).reading().by(api.ScopeRead),
 		mapTool("map-output", "A page of a map job's results, in the order of the input, also while it runs.", m,
@@ -107,21 +107,70 @@ func (t Tool) reading() Tool { t.Reads = true; return t }
 // long lets it take as long as its caller waits.
 func (t Tool) long() Tool { t.Long = true; return t }
 
-func (s *Service) watchMap(ctx context.Context, in api.MapIn, progress func(api.MapOut)) (*api.MapOut, error) {
+// watchTool follows a job: as a stream of server-sent events, or, where it is
+// called, by answering at the job's end.
+func (s *Service) watchTool() Tool {
+	t := tool("map-watch", "Server-sent events of a map job: progress with its state whenever that has changed, and end with the last one. A stream that broke is begun again with the state as it is then.", true, true,
+		func(ctx context.Context, in api.MapIn) (*api.MapOut, error) {
+			return s.watchMap(ctx, in, func(string, *api.MapOut) error { return nil }, func() error { return nil })
+		}).needing("job").by(api.ScopeRead).grantable()
+	t.raw = func(ctx context.Context, raw json.RawMessage, _ io.Reader, w *answer) error {
+		var in api.MapIn
+		if err := decodeStrict(raw, &in); err != nil {
+			return problem.New(problem.Invalid, "map-watch: %w", err)
+		}
+		var events *eventWriter
+		_, err := s.watchMap(ctx, in, func(name string, o *api.MapOut) error {
+			if err := s.charge(ctx, t, raw, o); err != nil {
+				return err
+			}
+			if events == nil {
+				events = w.events()
+				if err := events.retry(); err != nil {
+					return err
+				}
+			}
+			return events.event(name, "", o)
+		}, func() error { return events.beat() })
+		if events != nil {
+			return nil // the answer has begun: who comes back is told
+		}
+		return err
+	}
+	return t
+}
+
+// watchMap tells a job's state whenever it has changed, until it has ended,
+// and that it is alive while nothing changes.
+func (s *Service) watchMap(ctx context.Context, in api.MapIn, tell func(name string, o *api.MapOut) error, beat func() error) (*api.MapOut, error) {
 	m, err := s.maps(ctx, &in.Scope, &in.Job)
 	if err != nil {
 		return nil, err
 	}
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
+	look := time.NewTicker(watchEvery)
+	defer look.Stop()
+	var told api.MapOut
+	for at := time.Now(); ; {
 		out, err := m.MapStatus(ctx, in)
-		if err != nil || out.State != "running" {
-			return out, err
+		if err != nil {
+			return nil, err
 		}
-		progress(*out)
+		if out.State != "running" {
+			return out, tell("end", out)
+		}
+		switch {
+		case !out.Updated.Equal(told.Updated) || told.Job == "":
+			told, at = *out, time.Now()
+			err = tell("progress", out)
+		case time.Since(at) >= eventBeat:
+			at = time.Now()
+			err = beat()
+		}
+		if err != nil {
+			return nil, err
+		}
 		select {
-		case <-tick.C:
+		case <-look.C:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -111,9 +111,9 @@ const forwardDoc = "Parameters as JSON, or, with the session in the query, the b
 
 func answerType(t Tool) string {
 	switch t.Name {
-	case "import", "verify", "map-watch":
+	case "import", "verify":
 		return "application/x-ndjson"
-	case "events":
+	case "events", "map-watch":
 		return "text/event-stream"
 	case "export":
 		return "application/octet-stream"
