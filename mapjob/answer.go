@@ -32,10 +32,7 @@ var fenced = regexp.MustCompile("(?s)^```[a-zA-Z]*\\s*\\n(.*?)\\n?```$")
 // Answer reads a model's text as a result. The error is written for the model:
 // it names everything that is wrong.
 func Answer(s *Schema, text string) (json.RawMessage, *RowError) {
-	text = strings.TrimSpace(text)
-	if m := fenced.FindStringSubmatch(text); m != nil {
-		text = strings.TrimSpace(m[1])
-	}
+	text = bare(text)
 	if len(text) > MaxAnswerBytes {
 		return nil, Failed(Malformed, "It has %d bytes, at most %d are allowed.", len(text), MaxAnswerBytes)
 	}
@@ -51,6 +48,15 @@ func Answer(s *Schema, text string) (json.RawMessage, *RowError) {
 		return nil, Failed(Malformed, "It is not one JSON value: %v.", err)
 	}
 	return b.Bytes(), nil
+}
+
+// bare is an answer without the code block around it.
+func bare(text string) string {
+	text = strings.TrimSpace(text)
+	if m := fenced.FindStringSubmatch(text); m != nil {
+		text = strings.TrimSpace(m[1])
+	}
+	return text
 }
 
 // oneValue decodes with numbers as they are written.

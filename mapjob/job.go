@@ -62,7 +62,11 @@ type Limits struct {
 	Attempts int `json:"attempts"`
 	// TimeoutSeconds of one attempt at a row. Default 120, of a sub-agent 900.
 	TimeoutSeconds int `json:"timeout_seconds"`
-	// MaxOutputTokens of one answer. Default 1,024.
+	// Batch is how many rows of an llm_map are asked for in one call. 0 or 1:
+	// each row has its own.
+	Batch int `json:"batch,omitempty"`
+	// MaxOutputTokens of one answer, or of each row's part of a batch's. Default
+	// 1,024.
 	MaxOutputTokens int `json:"max_output_tokens"`
 	// RowsPerSecond at most, 0 = no limit.
 	RowsPerSecond float64 `json:"rows_per_second,omitempty"`
@@ -120,6 +124,7 @@ const (
 	MaxPromptBytes = 256 << 10
 	MaxConcurrency = 1024
 	MaxAttempts    = 20
+	MaxBatch       = 100
 	maxSeconds     = 24 * 60 * 60
 )
 
@@ -177,16 +182,23 @@ func (d Definition) Validate() error {
 		{"attempts", l.Attempts, 1, MaxAttempts},
 		{"timeout_seconds", l.TimeoutSeconds, 1, maxSeconds},
 		{"max_output_tokens", l.MaxOutputTokens, 1, 1 << 20},
+		{"batch", l.Batch, 0, MaxBatch},
 	} {
 		if b.n < b.lo || b.n > b.hi {
 			bad("%s is %d: %d to %d", b.name, b.n, b.lo, b.hi)
 		}
+	}
+	if d.Op == AgenticMap && l.Batch > 1 {
+		bad("batch is %d: a sub-agent works on one row", l.Batch)
 	}
 	if !(l.RowsPerSecond >= 0) || l.MaxTokens < 0 || !(l.MaxCost >= 0) || l.MaxTurns < 0 || l.RowTokens < 0 {
 		bad("rows_per_second, max_tokens, max_cost, max_turns and row_tokens cannot be negative")
 	}
 	return errors.Join(errs...)
 }
+
+// RowsPerCall at most.
+func (l Limits) RowsPerCall() int { return max(1, l.Batch) }
 
 // Timeout of one attempt.
 func (l Limits) Timeout() time.Duration { return time.Duration(l.TimeoutSeconds) * time.Second }

@@ -43,9 +43,10 @@ the summarizer's.`,
 func mapLimits(cmd *cobra.Command, in *api.MapRetryIn) {
 	f := cmd.Flags()
 	f.IntVar(&in.Concurrency, "concurrency", 0, "rows worked on at once (default 16)")
+	f.IntVar(&in.Batch, "batch", 0, "rows asked for in one call; those whose answer is wrong are asked for again (default 1)")
 	f.IntVar(&in.Attempts, "attempts", 0, "attempts at a row (default 3)")
 	f.IntVar(&in.TimeoutSeconds, "timeout", 0, "seconds one attempt may take (default 120)")
-	f.IntVar(&in.MaxOutputTokens, "max-output-tokens", 0, "tokens of one answer (default 1024)")
+	f.IntVar(&in.MaxOutputTokens, "max-output-tokens", 0, "tokens of the answer to one row (default 1024)")
 	f.Float64Var(&in.RowsPerSecond, "rate", 0, "rows a second at most (default no limit)")
 	f.IntVar(&in.MaxTokens, "max-tokens", 0, "tokens the whole job may take, in and out (default no limit)")
 	f.Float64Var(&in.MaxCost, "max-cost", 0, "what the whole job may cost, by map.input_price and map.output_price")
@@ -79,7 +80,7 @@ rows failed; ` + "`lcm map retry JOB`" + ` does them again.`,
 				}
 			}
 			in.Scope = a.mapScope()
-			in.Concurrency, in.Attempts, in.TimeoutSeconds, in.MaxOutputTokens = limits.Concurrency, limits.Attempts, limits.TimeoutSeconds, limits.MaxOutputTokens
+			in.Concurrency, in.Batch, in.Attempts, in.TimeoutSeconds, in.MaxOutputTokens = limits.Concurrency, limits.Batch, limits.Attempts, limits.TimeoutSeconds, limits.MaxOutputTokens
 			in.RowsPerSecond, in.MaxTokens, in.MaxCost = limits.RowsPerSecond, limits.MaxTokens, limits.MaxCost
 			a.works = true
 			return a.with(func(ctx context.Context, c *client.Client) error {

@@ -28,9 +28,10 @@ type MapRunIn struct {
 	// NoDedupe calls the model for every row, also for equal ones.
 	NoDedupe        bool    `json:"no_dedupe,omitempty"`
 	Concurrency     int     `json:"concurrency,omitempty"`       // 16
+	Batch           int     `json:"batch,omitempty"`             // rows in one call, 1
 	Attempts        int     `json:"attempts,omitempty"`          // 3
 	TimeoutSeconds  int     `json:"timeout_seconds,omitempty"`   // 120, of one attempt
-	MaxOutputTokens int     `json:"max_output_tokens,omitempty"` // 1,024, of one answer
+	MaxOutputTokens int     `json:"max_output_tokens,omitempty"` // 1,024, of one row's answer
 	RowsPerSecond   float64 `json:"rows_per_second,omitempty"`
 	MaxTokens       int     `json:"max_tokens,omitempty"` // of the whole job
 	MaxCost         float64 `json:"max_cost,omitempty"`   // of the whole job
@@ -74,6 +75,7 @@ type MapRetryIn struct {
 	Scope
 	Job             string  `json:"job"`
 	Concurrency     int     `json:"concurrency,omitempty"`
+	Batch           int     `json:"batch,omitempty"`
 	Attempts        int     `json:"attempts,omitempty"`
 	TimeoutSeconds  int     `json:"timeout_seconds,omitempty"`
 	MaxOutputTokens int     `json:"max_output_tokens,omitempty"`

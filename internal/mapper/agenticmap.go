@@ -38,16 +38,30 @@ var errNotHere = errors.New("this process has no tools for sub-agents")
 type agenticMap struct {
 	*llmMap
 	agents Agents
+	seats  chan struct{} // sub-agents at once: one that has begun waits for calls alone
 }
 
 // grantGrace is how long a sub-agent's grant outlives its time.
 const grantGrace = 30 * time.Second
 
-func (m *agenticMap) work(ctx context.Context, t *task, row *mapjob.Object, r *mapjob.Result) error {
+func (m *agenticMap) work(ctx context.Context, t *task, items []*item) error {
+	return each(items, func(row *mapjob.Object, r *mapjob.Result) error { return m.one(ctx, t, row, r) })
+}
+
+func (m *agenticMap) one(ctx context.Context, t *task, row *mapjob.Object, r *mapjob.Result) error {
 	prompt, bad := m.template.Fill(row)
 	if bad != nil {
 		r.Error = bad
 		return nil
+	}
+	select {
+	case m.seats <- struct{}{}:
+		defer func() { <-m.seats }()
+	case <-t.open.Done():
+		return errStopped
+	}
+	if t.open.Err() != nil { // both were ready
+		return errStopped
 	}
 	l := m.d.Limits
 	tools, err := m.agents.Open(ctx, t.queue.Ref.Tenant, *m.d.Scope, l.RowTokens, l.Timeout()+grantGrace)
@@ -84,7 +98,7 @@ func (m *agenticMap) converse(ctx context.Context, t *task, q chat.Request, tool
 			return r.Error == nil
 		},
 		Ask: func(ctx context.Context, q chat.Request) (a chat.Response, usable bool, err error) {
-			a, bad, err = m.ask(ctx, t, q, r)
+			a, bad, err = m.ask(ctx, t, q, &r.Usage)
 			return a, bad == nil, err
 		},
 		Judge: func(a chat.Response, usable bool) (again string) {

@@ -35,7 +35,7 @@ func definition(op mapjob.Op, in api.MapRunIn) mapjob.Definition {
 	return mapjob.Definition{
 		Op: op, Prompt: in.Prompt, Schema: in.OutputSchema, Model: in.Model, Output: in.OutputPath, Dedupe: op == mapjob.LLMMap && !in.NoDedupe,
 		Limits: mapjob.Limits{
-			Concurrency: in.Concurrency, Attempts: in.Attempts, TimeoutSeconds: in.TimeoutSeconds, MaxOutputTokens: in.MaxOutputTokens,
+			Concurrency: in.Concurrency, Batch: in.Batch, Attempts: in.Attempts, TimeoutSeconds: in.TimeoutSeconds, MaxOutputTokens: in.MaxOutputTokens,
 			RowsPerSecond: in.RowsPerSecond, MaxTokens: int64(in.MaxTokens), MaxCost: in.MaxCost,
 		},
 	}
@@ -193,6 +193,7 @@ func (s *Service) MapRetry(ctx context.Context, in api.MapRetryIn) (*api.MapOut,
 	d := j.Definition
 	l := &d.Limits
 	l.Concurrency = cmp.Or(in.Concurrency, l.Concurrency)
+	l.Batch = cmp.Or(in.Batch, l.Batch)
 	l.Attempts = cmp.Or(in.Attempts, l.Attempts)
 	l.TimeoutSeconds = cmp.Or(in.TimeoutSeconds, l.TimeoutSeconds)
 	l.MaxOutputTokens = cmp.Or(in.MaxOutputTokens, l.MaxOutputTokens)

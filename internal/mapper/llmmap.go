@@ -29,16 +29,22 @@ func newRowWorker(d mapjob.Definition, deps WorkerDeps) (rowWorker, error) {
 		model: deps.Model, prices: deps.Prices,
 	}
 	switch {
+	case d.Op == mapjob.LLMMap && d.Limits.RowsPerCall() > 1:
+		return &batchMap{m, mapjob.BatchSystem(schema)}, nil
 	case d.Op == mapjob.LLMMap:
 		return m, nil
 	case d.Op == mapjob.AgenticMap && deps.Agents != nil:
 		m.system = mapjob.AgentSystem(schema)
-		return &agenticMap{m, deps.Agents}, nil
+		return &agenticMap{m, deps.Agents, make(chan struct{}, d.Limits.Concurrency)}, nil
 	}
 	return nil, errNotHere
 }
 
-func (m *llmMap) work(ctx context.Context, t *task, row *mapjob.Object, r *mapjob.Result) error {
+func (m *llmMap) work(ctx context.Context, t *task, items []*item) error {
+	return each(items, func(row *mapjob.Object, r *mapjob.Result) error { return m.one(ctx, t, row, r) })
+}
+
+func (m *llmMap) one(ctx context.Context, t *task, row *mapjob.Object, r *mapjob.Result) error {
 	prompt, bad := m.template.Fill(row)
 	if bad != nil {
 		r.Error = bad
@@ -48,8 +54,8 @@ func (m *llmMap) work(ctx context.Context, t *task, row *mapjob.Object, r *mapjo
 		Tenant: t.queue.Ref.Tenant, Model: m.d.Model, System: m.system, MaxTokens: m.d.Limits.MaxOutputTokens,
 		Messages: []chat.Message{{Role: chat.User, Text: prompt}},
 	}
-	for r.Attempts = 1; ; r.Attempts++ {
-		a, bad, err := m.ask(ctx, t, q, r)
+	for r.Attempts++; ; r.Attempts++ {
+		a, bad, err := m.ask(ctx, t, q, &r.Usage)
 		if err != nil {
 			return err
 		}
@@ -72,22 +78,22 @@ func final(k mapjob.Kind) bool { return k == mapjob.TooLarge || k == mapjob.Refu
 // ask makes one attempt. What is wrong with this row's answer, or with this
 // row for the provider, comes as the second value; an error ends the work
 // without a result.
-func (m *llmMap) ask(ctx context.Context, t *task, q chat.Request, r *mapjob.Result) (a chat.Response, bad *mapjob.RowError, err error) {
+func (m *llmMap) ask(ctx context.Context, t *task, q chat.Request, spent *mapjob.Usage) (a chat.Response, bad *mapjob.RowError, err error) {
 	err = t.call(ctx, func(ctx context.Context, healthy func() bool) error {
 		limited, cancel := context.WithTimeout(ctx, m.d.Limits.Timeout())
 		defer cancel()
 		a, err = m.model.Chat(limited, q)
 		bad = nil
 		if err == nil {
-			r.Usage = r.Usage.Add(m.usage(q, a))
+			*spent = spent.Add(m.usage(q, a))
 			if len(q.Tools) == 0 || a.Stop != chat.StopTools {
-				bad = stopped(a.Stop, m.d.Limits.MaxOutputTokens)
+				bad = stopped(a.Stop, q.MaxTokens)
 			}
 			return nil
 		}
 		bad, err = blame(ctx, limited, err, healthy, m.d.Limits.TimeoutSeconds)
 		if bad != nil {
-			r.Usage.Calls++
+			spent.Calls++
 		}
 		if bad != nil && bad.Kind == mapjob.Late {
 			return errNoVerdict

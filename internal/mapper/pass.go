@@ -76,7 +76,7 @@ func (p *pass) begin(ctx context.Context) (err error) {
 		return err
 	}
 	q := api.RowQueue{Ref: p.ref, Definition: p.job.Seq, Round: p.job.Round, Limits: p.limits}
-	return p.s.d.Queue.OpenQueue(ctx, q, p.limits.Concurrency*leasesPerCall)
+	return p.s.d.Queue.OpenQueue(ctx, q, p.limits.Concurrency*leasesPerCall*p.limits.RowsPerCall())
 }
 
 func (p *pass) end() {
@@ -271,6 +271,9 @@ func (p *pass) worstCase(line mapjob.Line) int64 {
 	in := tokens.Count(d.Prompt) + tokens.Count(string(d.Schema)) + tokens.Count(string(line.Text)) + 200
 	// An attempt sees the answers before it, and what was wrong with them.
 	n, out := int64(d.Limits.Attempts), int64(d.Limits.MaxOutputTokens)
+	if d.Limits.RowsPerCall() > 1 {
+		n++ // a batch that fails as a whole is no attempt at its rows
+	}
 	return n*(int64(in)+out) + n*(n-1)/2*(out+500)
 }
 
@@ -303,7 +306,7 @@ func (p *pass) overLimit(more int64) *mapjob.RowError {
 // room waits until a row of so many bytes may be handed out. Where the limit
 // of tokens is near it waits for rows in hand, whose real cost is lower.
 func (p *pass) room(ctx context.Context, bytes, tokens int64) error {
-	window := max(minWindow, windowRows*p.limits.Concurrency)
+	window := max(minWindow, windowRows*p.limits.Concurrency*p.limits.RowsPerCall())
 	full := func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
