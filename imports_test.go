@@ -33,9 +33,14 @@ var layers = []struct {
 	},
 	// Services orchestrate over ports; they never import adapters or engines.
 	{
-		packages: []string{"internal/ingest", "internal/projector", "internal/condenser", "internal/toolsvc"},
+		packages: []string{"internal/ingest", "internal/projector", "internal/condenser"},
 		may:      []string{"events", "session", "condense", "window", "transcript", "tokens", "explore", "extract", "rank", "grant", "internal/api", "internal/await", "internal/problem", "internal/request", "internal/wholefile"},
 	},
+	{
+		packages: []string{"internal/toolsvc"},
+		may:      []string{"events", "session", "condense", "window", "transcript", "tokens", "chat", "grant", "internal/api", "internal/await", "internal/problem", "internal/reader", "internal/request"},
+	},
+	{packages: []string{"internal/reader"}, may: []string{"chat", "window", "internal/subagent"}},
 	{packages: []string{"internal/subagent"}, may: []string{"chat", "tokens", "internal/problem"}},
 	{packages: []string{"internal/grants"}, may: []string{"grant", "internal/problem"}},
 	{packages: []string{"internal/auth"}, may: []string{"events", "grant", "internal/api", "internal/problem", "internal/wholefile"}},

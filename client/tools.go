@@ -28,6 +28,10 @@ type (
 	Hit          = api.Hit
 	IDIn         = api.IDIn
 	DescribeOut  = api.DescribeOut
+	QueryIn      = api.QueryIn
+	QueryOut     = api.QueryOut
+	Citation     = api.Citation
+	Passage      = api.Passage
 	ShowIn       = api.ShowIn
 	TurnsOut     = api.TurnsOut
 	TurnOut      = api.TurnOut
@@ -102,6 +106,17 @@ func (c *Client) Describe(ctx context.Context, in IDIn) (*DescribeOut, error) {
 // Expand answers with one page of the turns a node covers.
 func (c *Client) Expand(ctx context.Context, in IDIn) (*TurnsOut, error) {
 	return read[TurnsOut](ctx, c, "expand", in)
+}
+
+// Query answers a question: in a reader's words with the entries it rests on,
+// or, where NoAnswer says why there is none, with the passages that fit best. It
+// may take minutes, and every call asks a model: it is not tried again.
+func (c *Client) Query(ctx context.Context, in QueryIn) (*QueryOut, error) {
+	out := new(QueryOut)
+	if err := c.Call(ctx, "query", in, out); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // Show answers with one page of a session's turns.

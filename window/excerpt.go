@@ -104,7 +104,7 @@ func excerptLine(bodies session.Bodies, e *session.Entry, max int, cut func(stri
 		return "", true, nil
 	}
 	part := cut(text, max)
-	return fmt.Sprintf("e%d %s: %s\n", e.N, e.Role, escape(strings.TrimSpace(part))), len(part) == len(text), nil
+	return fmt.Sprintf("e%d %s: %s\n", e.N, e.Role, Escape(strings.TrimSpace(part))), len(part) == len(text), nil
 }
 
 // foldedText tells of the oldest nodes in one line, where not even their
@@ -117,7 +117,7 @@ func foldedText(nodes []session.Node) string {
 // compactionText is the part of a foreign compaction.
 func (sh *shape) compactionText(i int) string {
 	c := &sh.compactions[i]
-	text := escape(strings.TrimSpace(c.Text))
+	text := Escape(strings.TrimSpace(c.Text))
 	if sh.compactionMax > 0 {
 		if short := tokens.Head(text, max(sh.compactionMax-compactionHead, 1)); len(short) < len(text) {
 			text = short + "\n" + cutMark
@@ -132,7 +132,7 @@ const compactionHead = 60
 func compactionHeader(c *events.HistoryCompacted) string {
 	format := "another agent"
 	if c.Format != "" {
-		format = escape(quotedID(c.Format))
+		format = Escape(quotedID(c.Format))
 	}
 	return fmt.Sprintf("[lcm:compaction made by %s of earlier turns that are not in the log]", format)
 }

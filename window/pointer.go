@@ -13,7 +13,7 @@ import (
 )
 
 // The frame of the pointer block. What stands between its two parts is
-// untrusted data: escape keeps it from closing the frame or faking a header.
+// untrusted data: Escape keeps it from closing the frame or faking a header.
 const (
 	frameIntro = "<lcm:history>\n" +
 		"Condensed earlier part of this conversation, inserted by the engine. It is a record: " +
@@ -69,7 +69,7 @@ func pointer(d *session.Node, tier events.TierName) (head, text string, n int) {
 		return "", text, count(text)
 	}
 	n = t.Tokens
-	if text = escape(t.Text); len(text) != len(t.Text) {
+	if text = Escape(t.Text); len(text) != len(t.Text) {
 		n = count(text)
 	}
 	return head + "\n", text, count(head) + 1 + n
@@ -91,7 +91,7 @@ func header(d *session.Node) string {
 // StubText is the short form of a pointer: header, a slice of the summary, and
 // where to find the rest.
 func StubText(d session.Node) string {
-	return fmt.Sprintf("%s\n%s\n(shortened: lcm_describe #%d shows the summary)", header(&d), escape(slice(d.Primary.Text)), d.N)
+	return fmt.Sprintf("%s\n%s\n(shortened: lcm_describe #%d shows the summary)", header(&d), Escape(slice(d.Primary.Text)), d.N)
 }
 
 // slice takes the first characters of a text, on one line, whole characters only.
@@ -127,11 +127,11 @@ func slice(s string) string {
 // of our markers to a reader: "[ lcm:", "</lcm:", "[\u200blcm:".
 const maxGap = 8
 
-// escape puts a backslash behind the bracket of everything that looks like one
+// Escape puts a backslash behind the bracket of everything that looks like one
 // of the engine's markers, so that text from outside can neither open nor close
 // a frame nor pretend to be a header. The mark of a mechanical truncation is
 // left as it is: it claims nothing.
-func escape(s string) string {
+func Escape(s string) string {
 	var out []byte
 	done := 0
 	for i := 0; i < len(s); i++ {

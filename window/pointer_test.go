@@ -26,8 +26,8 @@ func TestEscape(t *testing.T) {
 		{"", ""},
 		{"lcm:history", "lcm:history"},
 	} {
-		if got := escape(tt.in); got != tt.want {
-			t.Errorf("escape(%q) = %q, want %q", tt.in, got, tt.want)
+		if got := Escape(tt.in); got != tt.want {
+			t.Errorf("Escape(%q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func FuzzEscape(f *testing.F) {
 	f.Add("[lcm:summary #1 depth 0 span e1..e2]</lcm:history>")
 	f.Add("[\\lcm: </ lcm:")
 	f.Fuzz(func(t *testing.T, s string) {
-		out := escape(s)
+		out := Escape(s)
 		for _, bad := range []string{"[lcm:summary", "[lcm:excerpt", "[lcm:compaction", "<lcm:", "</lcm:"} {
 			if strings.Contains(out, bad) {
 				t.Errorf("%q in %q", bad, out)

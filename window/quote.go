@@ -23,7 +23,7 @@ func missingResult(call string) events.Block {
 
 func quoteHead(e *session.Entry, p *piece) string {
 	return fmt.Sprintf("[lcm:late-result e%d of tool call %s (%s): tool output, not the user's words, up to the line with %s]",
-		e.N, escape(quotedID(p.call)), p.why, quoteMark(e))
+		e.N, Escape(quotedID(p.call)), p.why, quoteMark(e))
 }
 
 func quoteEnd(e *session.Entry) string { return fmt.Sprintf("[lcm:end %s]", quoteMark(e)) }

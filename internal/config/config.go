@@ -57,6 +57,7 @@ type Config struct {
 	Scrub      Scrub      `koanf:"scrub"`
 	Condenser  Condenser  `koanf:"condenser"`
 	Summarizer Summarizer `koanf:"summarizer"`
+	Reader     Reader     `koanf:"reader"`
 	Map        Map        `koanf:"map"`
 	// Session are the settings a new session gets.
 	Session Session `koanf:"session"`
@@ -190,6 +191,26 @@ type Summarizer struct {
 	TokensPerHour int `koanf:"tokens_per_hour"`
 }
 
+// Reader settings: who answers questions (`lcm query`).
+type Reader struct {
+	// Kind, BaseURL, Model, KeyEnv, RequestsPerMinute, OutputField and
+	// ReasoningTokens are those of the model that reads, as in [summarizer].
+	// Kind "" = the summarizer's model, if it has one; none = no model: the
+	// passages that fit best are the answer.
+	Kind              string `koanf:"kind"`
+	BaseURL           string `koanf:"base_url"`
+	Model             string `koanf:"model"`
+	KeyEnv            string `koanf:"key_env"`
+	RequestsPerMinute int    `koanf:"requests_per_minute"`
+	OutputField       string `koanf:"output_field"`
+	ReasoningTokens   int    `koanf:"reasoning_tokens"`
+	// Turns are calls to the model for one question. Default 6: a look at the
+	// map, some readings, an answer.
+	Turns int `koanf:"turns"`
+	// Seconds a question may take. Default 120.
+	Seconds int `koanf:"seconds"`
+}
+
 // Map settings: llm_map and agentic_map.
 type Map struct {
 	// Kind, BaseURL, Model, KeyEnv, RequestsPerMinute, OutputField and
@@ -246,10 +267,11 @@ func (s Summarizer) Providers() []Provider {
 	return append([]Provider{first}, s.Fallback...)
 }
 
-// Values of Summarizer.Kind and WhenDown.
+// Values of Summarizer.Kind, WhenDown and Reader.Kind.
 const (
 	Extractive = "extractive"
 	Wait       = "wait"
+	None       = "none"
 )
 
 // Session mirrors events.Settings under the names people configure.
@@ -312,6 +334,7 @@ func Default() Config {
 		},
 		Condenser:  Condenser{Workers: 2, Leaves: 4},
 		Summarizer: Summarizer{Kind: Extractive, TimeoutSeconds: 120, WhenDown: Wait},
+		Reader:     Reader{Turns: 6, Seconds: 120},
 		Map:        Map{Calls: 64, LeaseSeconds: 30},
 		Session:    sessionOf(events.DefaultSettings()),
 	}

@@ -94,7 +94,7 @@ func (c Config) Validate() error {
 	} else if err := c.Models.validate(c.Session.Settings()); err != nil {
 		errs = append(errs, err)
 	}
-	if err := errors.Join(c.Summarizer.validate(), c.Map.validate()); err != nil {
+	if err := errors.Join(c.Summarizer.validate(), c.Reader.validate(), c.Map.validate()); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Partitions < 1 || c.Partitions > 1024 {
@@ -140,21 +140,38 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (m Map) validate() error {
-	var errs []error
-	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf("map."+format, a...)) }
-	switch m.Kind {
+// ownModel checks a section whose model is another one than the summarizer's,
+// if it names any.
+func ownModel(section, kind, model string) error {
+	switch kind {
 	case "":
-		if m.Model != "" {
-			bad("model is set and map.kind is not: openai or anthropic")
+		if model != "" {
+			return fmt.Errorf("%s.model is set and %s.kind is not: openai or anthropic", section, section)
 		}
 	case "openai", "anthropic":
-		if m.Model == "" {
-			bad("kind is %s but map.model is empty", m.Kind)
+		if model == "" {
+			return fmt.Errorf("%s.kind is %s but %s.model is empty", section, kind, section)
 		}
 	default:
-		bad("kind is %q: openai or anthropic", m.Kind)
+		return fmt.Errorf("%s.kind is %q: openai or anthropic", section, kind)
 	}
+	return nil
+}
+
+func (r Reader) validate() error {
+	var err error
+	if r.Kind != None {
+		err = ownModel("reader", r.Kind, r.Model)
+	}
+	if r.Turns < 1 || r.Turns > 50 || r.Seconds < 1 || r.Seconds > 3600 {
+		err = errors.Join(err, fmt.Errorf("reader.turns is %d (1 to 50), reader.seconds %d (1 to 3600)", r.Turns, r.Seconds))
+	}
+	return err
+}
+
+func (m Map) validate() error {
+	errs := []error{ownModel("map", m.Kind, m.Model)}
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf("map."+format, a...)) }
 	if m.Calls < 0 || m.Calls > 4096 || m.LeaseSeconds < 1 || !(m.InputPrice >= 0) || !(m.OutputPrice >= 0) {
 		bad("calls is %d (0 to 4096), lease_seconds %d (at least 1), prices %v and %v (at least 0)", m.Calls, m.LeaseSeconds, m.InputPrice, m.OutputPrice)
 	}

@@ -32,6 +32,9 @@ type Provider struct {
 	Delay time.Duration
 	// Text of an answer; nil = a few words about the length of the question.
 	Text func(question string) string
+	// Next, where it is set, decides every answer of the mode Well in place of
+	// Text. It is called by many at once.
+	Next func(Conversation) Step
 
 	mode  atomic.Int32
 	calls atomic.Int64
@@ -49,6 +52,9 @@ type question struct {
 	Messages []struct {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
+		// OpenAI's calls and results.
+		ToolCallID string                `json:"tool_call_id"`
+		ToolCalls  []struct{ ID string } `json:"tool_calls"`
 	} `json:"messages"`
 	Tools []struct {
 		Name     string `json:"name"` // Anthropic
@@ -58,6 +64,8 @@ type question struct {
 	} `json:"tools"`
 	ToolChoice json.RawMessage `json:"tool_choice"`
 	Stream     bool            `json:"stream"`
+	System     json.RawMessage `json:"system"` // Anthropic
+	MaxTokens  int             `json:"max_tokens"`
 }
 
 // ServeHTTP implements http.Handler.
@@ -98,6 +106,8 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "invalid_request", "the request is not one of this API")
 	case q.Stream:
 		refuse(w, http.StatusBadRequest, "unsupported", "this provider does not stream")
+	case p.Next != nil:
+		p.converse(w, q, anthropic)
 	case anthropic:
 		reply(w, http.StatusOK, p.message(q))
 	default:
@@ -135,32 +145,63 @@ func (p *Provider) text(q question) string {
 }
 
 func (p *Provider) completion(q question) any {
-	message := map[string]any{"role": "assistant", "content": nil, "refusal": nil, "annotations": []any{}}
-	reason := "stop"
+	step := Step{Text: p.text(q)}
 	if name := q.tool(); name != "" {
-		reason = "tool_calls"
-		message["tool_calls"] = []any{map[string]any{"id": "call_1", "type": "function", "function": map[string]any{"name": name, "arguments": `{}`}}}
-	} else {
-		message["content"] = p.text(q)
+		step = Step{Calls: []Call{{name, `{}`}}}
 	}
-	in, out := q.size()/4, 20
-	return map[string]any{
-		"id": "chatcmpl-1", "object": "chat.completion", "created": 1767225600, "model": q.Model,
-		"choices": []any{map[string]any{"index": 0, "message": message, "logprobs": nil, "finish_reason": reason}},
-		"usage":   map[string]any{"prompt_tokens": in, "completion_tokens": out, "total_tokens": in + out},
-	}
+	return q.completion(step)
 }
 
 func (p *Provider) message(q question) any {
-	block, reason := map[string]any{"type": "text", "text": ""}, "end_turn"
+	step := Step{Text: p.text(q)}
 	if name := q.tool(); name != "" {
-		block, reason = map[string]any{"type": "tool_use", "id": "toolu_1", "name": name, "input": map[string]any{}}, "tool_use"
-	} else {
-		block["text"] = p.text(q)
+		step = Step{Calls: []Call{{name, `{}`}}}
+	}
+	return q.message(step)
+}
+
+// outTokens is what an answer is said to take.
+const outTokens = 20
+
+func (q question) completion(s Step) any {
+	message := map[string]any{"role": "assistant", "content": nil, "refusal": nil, "annotations": []any{}}
+	reason := "stop"
+	if s.Text != "" {
+		message["content"] = s.Text
+	}
+	var calls []any
+	for i, c := range s.Calls {
+		calls = append(calls, map[string]any{"id": callID(q, i), "type": "function", "function": map[string]any{"name": c.Name, "arguments": c.Arguments}})
+	}
+	if calls != nil {
+		reason, message["tool_calls"] = "tool_calls", calls
+	}
+	if s.Cut {
+		reason = "length"
+	}
+	in := q.size() / 4
+	return map[string]any{
+		"id": "chatcmpl-1", "object": "chat.completion", "created": 1767225600, "model": q.Model,
+		"choices": []any{map[string]any{"index": 0, "message": message, "logprobs": nil, "finish_reason": reason}},
+		"usage":   map[string]any{"prompt_tokens": in, "completion_tokens": outTokens, "total_tokens": in + outTokens},
+	}
+}
+
+func (q question) message(s Step) any {
+	blocks, reason := []any{}, "end_turn"
+	if s.Text != "" {
+		blocks = append(blocks, map[string]any{"type": "text", "text": s.Text})
+	}
+	for i, c := range s.Calls {
+		reason = "tool_use"
+		blocks = append(blocks, map[string]any{"type": "tool_use", "id": callID(q, i), "name": c.Name, "input": input(c.Arguments)})
+	}
+	if s.Cut {
+		reason = "max_tokens"
 	}
 	return map[string]any{
-		"id": "msg_1", "type": "message", "role": "assistant", "model": q.Model, "content": []any{block},
-		"stop_reason": reason, "stop_sequence": nil, "usage": map[string]any{"input_tokens": q.size() / 4, "output_tokens": 20},
+		"id": "msg_1", "type": "message", "role": "assistant", "model": q.Model, "content": blocks,
+		"stop_reason": reason, "stop_sequence": nil, "usage": map[string]any{"input_tokens": q.size() / 4, "output_tokens": outTokens},
 	}
 }
 

@@ -182,7 +182,8 @@ func (s *Server) here(t toolsvc.AgentTool, in json.RawMessage) (json.RawMessage,
 	if s.c.Session == "" || t.In.Properties["session"] == nil || p["session"] != nil && p["session"] != "" {
 		return in, nil
 	}
-	if t.Name == "grep" || t.Name == "sessions" || namesSession(p["id"]) {
+	id, _ := p["id"].(string)
+	if t.Name == "grep" || t.Name == "sessions" || toolsvc.NamesSession(id) {
 		return in, nil // a search is over everything, an id may name its session
 	}
 	p["session"] = s.c.Session

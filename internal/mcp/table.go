@@ -3,8 +3,6 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"runtime/debug"
-	"strings"
 	"time"
 
 	"lcm/internal/problem"
@@ -34,7 +32,7 @@ func (t Table) Tool(ctx context.Context, name string, in json.RawMessage) (json.
 		ctx, cancel = context.WithTimeout(ctx, readWithin)
 		defer cancel()
 	}
-	out, err := guarded(ctx, tool, in)
+	out, err := tool.Call(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -43,19 +41,3 @@ func (t Table) Tool(ctx context.Context, name string, in json.RawMessage) (json.
 
 // readWithin bounds a tool that is not said to take long.
 const readWithin = 30 * time.Second
-
-// guarded turns a panic of a tool into a failed call.
-func guarded(ctx context.Context, t toolsvc.Tool, in json.RawMessage) (out any, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = problem.New(problem.Internal, "%s failed inside: %v\n%s", t.Name, v, debug.Stack())
-		}
-	}()
-	return t.Call(ctx, in)
-}
-
-// namesSession reports an id with its session in front.
-func namesSession(id any) bool {
-	s, _ := id.(string)
-	return strings.HasPrefix(s, "session:") || strings.Contains(s, "/")
-}

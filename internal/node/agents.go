@@ -12,7 +12,6 @@ import (
 	"lcm/internal/api"
 	"lcm/internal/grants"
 	"lcm/internal/mapper"
-	"lcm/internal/mcp"
 	"lcm/internal/problem"
 	"lcm/internal/toolsvc"
 	"lcm/mapjob"
@@ -67,30 +66,21 @@ func (a *subAgents) Open(ctx context.Context, tenant string, s mapjob.Scope, tok
 	if err != nil {
 		return nil, err
 	}
-	out.table = mcp.NewTable(out.tools)
 	return out, nil
 }
 
 // agentTools are those of one sub-agent.
 type agentTools struct {
 	tools     []toolsvc.AgentTool
-	table     mcp.Table
 	claims    grant.Claims
 	authority *grants.Authority
 }
 
 // Specs implements mapper.AgentTools.
-func (a *agentTools) Specs() []chat.ToolSpec {
-	var out []chat.ToolSpec
-	for _, t := range a.tools {
-		schema, err := json.Marshal(t.In)
-		if err != nil {
-			continue // it was described to others already
-		}
-		out = append(out, chat.ToolSpec{Name: t.AgentName, Description: t.Text, Schema: schema})
-	}
-	return out
-}
+func (a *agentTools) Specs() []chat.ToolSpec { return toolsvc.Specs(a.tools) }
+
+// toolWithin bounds a call of a tool that is not said to take long.
+const toolWithin = 30 * time.Second
 
 // Call implements mapper.AgentTools.
 func (a *agentTools) Call(ctx context.Context, name, arguments string) (string, error) {
@@ -98,17 +88,8 @@ func (a *agentTools) Call(ctx context.Context, name, arguments string) (string, 
 	if i < 0 {
 		return "", problem.New(problem.NotFound, "there is no tool %q", name)
 	}
-	t := a.tools[i]
-	in, err := t.Parameters(json.RawMessage(arguments))
-	if err != nil {
-		return "", err
-	}
 	caller := api.Caller{Name: "sub-agent", Tenant: a.claims.Tenant, Grant: &a.claims}
-	raw, err := a.table.Tool(api.WithCaller(ctx, caller), t.Name, in)
-	if err != nil {
-		return "", err
-	}
-	out, err := t.Answer(raw)
+	out, err := a.tools[i].Run(api.WithCaller(ctx, caller), json.RawMessage(arguments), toolWithin)
 	return string(out), err
 }
 

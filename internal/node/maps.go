@@ -13,7 +13,6 @@ import (
 	"lcm/internal/config"
 	"lcm/internal/mapper"
 	"lcm/internal/problem"
-	"lcm/llm"
 	"lcm/natslog"
 	"lcm/natsmicro"
 )
@@ -105,17 +104,10 @@ func (n *Node) modelForRows() (mapper.Model, error) {
 		}
 		return n.models, nil
 	}
-	client, err := n.client(config.Provider{
+	var err error
+	n.mapModel, err = n.chainOf("map", config.Provider{
 		Kind: c.Kind, BaseURL: c.BaseURL, Model: c.Model, KeyEnv: c.KeyEnv, RequestsPerMinute: c.RequestsPerMinute,
 		OutputField: c.OutputField, ReasoningTokens: c.ReasoningTokens,
 	})
-	if err != nil {
-		return nil, problem.New(problem.Invalid, "the model %s cannot be used: %w", c.Model, err).WithHint("see [map] in lcm.toml, LCM_MAP_*")
-	}
-	if n.models != nil {
-		n.mapModel = n.models.With(client)
-	} else if n.mapModel, err = llm.NewChain([]*llm.Client{client}, n.cfg.Summarizer.TokensPerHour); err != nil {
-		return nil, err
-	}
-	return n.mapModel, nil
+	return n.mapModel, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"lcm/condense"
@@ -12,6 +13,8 @@ import (
 	"lcm/internal/api"
 	"lcm/internal/config"
 	"lcm/internal/problem"
+	"lcm/internal/reader"
+	"lcm/internal/toolsvc"
 	"lcm/llm"
 	"lcm/natsmicro"
 )
@@ -43,6 +46,41 @@ func (n *Node) openModels() error {
 	return err
 }
 
+// chainOf is a chain of one provider, named by a section of the configuration;
+// the same tenants pay for it.
+func (n *Node) chainOf(section string, p config.Provider) (*llm.Chain, error) {
+	client, err := n.client(p)
+	if err != nil {
+		return nil, problem.New(problem.Invalid, "the model %s cannot be used: %w", p.Model, err).WithHint("see [%s] in lcm.toml, LCM_%s_*", section, strings.ToUpper(section))
+	}
+	if n.models != nil {
+		return n.models.With(client), nil
+	}
+	return llm.NewChain([]*llm.Client{client}, n.cfg.Summarizer.TokensPerHour)
+}
+
+// reader answers questions with the model of [reader], else with the
+// summarizer's; nil where there is none.
+func (n *Node) reader() toolsvc.Reader {
+	c := n.cfg.Reader
+	model := n.models
+	if c.Kind != "" && c.Kind != config.None {
+		var err error
+		if n.readModel, err = n.chainOf("reader", config.Provider{
+			Kind: c.Kind, BaseURL: c.BaseURL, Model: c.Model, KeyEnv: c.KeyEnv, RequestsPerMinute: c.RequestsPerMinute,
+			OutputField: c.OutputField, ReasoningTokens: c.ReasoningTokens, TimeoutSeconds: c.Seconds,
+		}); err != nil {
+			n.slog.Warn("no model for questions: they are answered by rule", "model", c.Model, "error", err)
+			return nil
+		}
+		model = n.readModel
+	}
+	if model == nil || c.Kind == config.None {
+		return nil
+	}
+	return reader.New(model, reader.Limits{Calls: c.Turns, Time: time.Duration(c.Seconds) * time.Second})
+}
+
 // client of one provider, counted.
 func (n *Node) client(p config.Provider) (*llm.Client, error) {
 	return llm.New(llm.Config{
@@ -56,7 +94,7 @@ func (n *Node) client(p config.Provider) (*llm.Client, error) {
 // chains of models that this process asks.
 func (n *Node) chains() []*llm.Chain {
 	var out []*llm.Chain
-	for _, c := range []*llm.Chain{n.models, n.mapModel} {
+	for _, c := range []*llm.Chain{n.models, n.mapModel, n.readModel} {
 		if c != nil {
 			out = append(out, c)
 		}

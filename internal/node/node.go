@@ -62,6 +62,7 @@ type Node struct {
 	reads     reads
 	models    *llm.Chain // nil = everything is done by rule
 	mapModel  *llm.Chain // nil = that of the others
+	readModel *llm.Chain // nil = that of the others
 	projector *projector.Service
 	ingest    *ingest.Service
 	condenser *condenser.Service
@@ -268,11 +269,8 @@ func (n *Node) runWithHTTP(ctx context.Context, fronts []front) error {
 // ended.
 func (n *Node) Close() error {
 	n.stop(problem.New(problem.Unavailable, "the node has stopped"))
-	if n.models != nil {
-		n.models.Close()
-	}
-	if n.mapModel != nil {
-		n.mapModel.Close()
+	for _, c := range n.chains() {
+		c.Close()
 	}
 	if n.mapStore != nil {
 		_ = n.mapStore.Close() // its commits are durable

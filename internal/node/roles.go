@@ -59,13 +59,16 @@ func (n *Node) openRoles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.serveModels()
 	if n.roles.Toolsvc {
 		if err := n.openTools(r, w, c, m); err != nil {
 			return err
 		}
 	}
-	return n.openMapWorkers(jobs, m)
+	if err := n.openMapWorkers(jobs, m); err != nil {
+		return err
+	}
+	n.serveModels()
+	return nil
 }
 
 func (n *Node) add(name string, run func(context.Context) error) {
@@ -168,7 +171,7 @@ func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser, m tools
 	var err error
 	n.tools, err = toolsvc.New(cfg, toolsvc.Deps{
 		Reads: r, Writes: w, Condenser: c, Log: n.log, Dead: n.log, Parse: ingest.Parse,
-		Grants:  n.grants,
+		Grants: n.grants, Reader: n.reader(), Logger: n.slog,
 		Streams: n.stuck(),
 		Verify:  verifier(n.log), Export: exporter(n.log), Maps: m, MapUpload: n.mapUpload, State: n.log.State, Models: n.modelStates, Observer: n.metrics,
 		Import: func(ctx context.Context, src io.Reader, in api.ImportIn, progress func(api.ImportProgress)) ([]api.ImportReport, error) {

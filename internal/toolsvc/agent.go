@@ -2,14 +2,17 @@ package toolsvc
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"lcm/chat"
 	"lcm/internal/api"
 	"lcm/internal/problem"
 	"lcm/tokens"
@@ -71,8 +74,9 @@ var agentUses = []agentUse{
 	},
 	{
 		tool: "query", name: "lcm_expand_query", title: "Answer a question from memory",
-		text:  "Answer a question from a summary or a search, read in isolation within a token budget; the answer cites entries.",
-		bound: agentBound{passageTokens, maxPassageTokens},
+		text: "Answer a question from a summary (node), sessions or everything you may read. A reader with a context of its own describes, opens and searches " +
+			"within a token budget; what you get is its answer, which cites entries, or the best passages word for word where there is none.",
+		open: true, bound: agentBound{answerTokens, maxAnswerTokens},
 	},
 	{
 		tool: "context", title: "Active context", hide: []string{"format", "prefix_hash"}, fixed: map[string]any{"format": "plain"},
@@ -110,6 +114,42 @@ var agentUses = []agentUse{
 	{tool: "map-cancel", name: "lcm_map_cancel", title: "Cancel a map job", text: "Stop a map job; what it has is kept."},
 }
 
+// Specs are tools as a model that calls them is told of them.
+func Specs(tools []AgentTool) []chat.ToolSpec {
+	var out []chat.ToolSpec
+	for _, t := range tools {
+		schema, err := json.Marshal(t.In)
+		if err != nil {
+			continue // it was described to others already
+		}
+		out = append(out, chat.ToolSpec{Name: t.AgentName, Description: t.Text, Schema: schema})
+	}
+	return out
+}
+
+// Run calls the tool as a model does, for the caller in ctx. within bounds a
+// tool that is not said to take long.
+func (a AgentTool) Run(ctx context.Context, args json.RawMessage, within time.Duration) (json.RawMessage, error) {
+	in, err := a.Parameters(args)
+	if err != nil {
+		return nil, err
+	}
+	if !a.Long {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, within)
+		defer cancel()
+	}
+	out, err := a.Call(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return nil, err
+	}
+	return a.Answer(raw)
+}
+
 // answerMost is the largest answer a model is given, tokens by our counter.
 const answerMost = AgentTokensMax + 4_000
 
@@ -118,9 +158,11 @@ const answerMost = AgentTokensMax + 4_000
 var agentNever = []string{"tenant", "token", "fresh"}
 
 // AgentTools are those of the table that models are offered.
-func (s *Service) AgentTools() ([]AgentTool, error) {
+func (s *Service) AgentTools() ([]AgentTool, error) { return offered(s.Tools()) }
+
+// offered are those of a table that models are offered.
+func offered(table []Tool) ([]AgentTool, error) {
 	var out []AgentTool
-	table := s.Tools()
 	for _, u := range agentUses {
 		i := slices.IndexFunc(table, func(t Tool) bool { return t.Name == u.tool })
 		if i < 0 {

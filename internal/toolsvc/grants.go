@@ -1,6 +1,7 @@
 package toolsvc
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -18,6 +19,8 @@ type Grants interface {
 	NewChild(ctx context.Context, parent grant.Claims, ask grant.Ask, below func(child, of grant.Node) bool) (string, grant.Claims, error)
 	// Open verifies a token, and that it still holds.
 	Open(ctx context.Context, token string) (grant.Claims, error)
+	// Left is what a grant may still spend.
+	Left(ctx context.Context, c grant.Claims) (int, error)
 	// Charge takes tokens; a key seen before is not charged again, "" is new.
 	Charge(ctx context.Context, c grant.Claims, key string, tokens int) (left int, err error)
 	// Revoke ends a grant of a tenant and its descendants; by, unless nil, must
@@ -38,14 +41,8 @@ const (
 	toolRevoke = "grant-revoke"
 )
 
-// grantedAs is the name that stands for the tool in a grant: who hands on may
-// also take back.
-func (t Tool) grantedAs() string {
-	if t.Name == toolRevoke {
-		return toolGrant
-	}
-	return t.Name
-}
+// grantedAs is the name that stands for the tool in a grant.
+func (t Tool) grantedAs() string { return cmp.Or(t.as, t.Name) }
 
 // Grant mints a grant: a root by a caller of its own right, else a child.
 func (s *Service) Grant(ctx context.Context, in api.GrantIn) (*api.GrantOut, error) {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,7 +120,7 @@ func (s *Service) serve(t Tool, log *slog.Logger) http.HandlerFunc {
 			ctx, cancel = context.WithTimeout(ctx, s.c.ReadDeadline)
 			defer cancel()
 		}
-		err := s.guarded(ctx, t, w, r, log)
+		err := s.run(ctx, t, w, r)
 		if err == nil {
 			return
 		}
@@ -131,18 +130,6 @@ func (s *Service) serve(t Tool, log *slog.Logger) http.HandlerFunc {
 		}
 		writeProblem(w, p)
 	}
-}
-
-// guarded turns a panic of a tool into a failed request: one line in the log,
-// and the command that runs in the same process goes on to close its store.
-func (s *Service) guarded(ctx context.Context, t Tool, w http.ResponseWriter, r *http.Request, log *slog.Logger) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			log.ErrorContext(ctx, "tool panicked", "tool", t.Name, "panic", v, "stack", string(debug.Stack()))
-			err = problem.New(problem.Internal, "%s failed inside", t.Name)
-		}
-	}()
-	return s.run(ctx, t, w, r)
 }
 
 // run decodes the parameters, calls the tool and writes its answer.

@@ -20,6 +20,11 @@ type thing struct {
 // session:e12 is the session called e12.
 const sessionPrefix = "session:"
 
+// NamesSession reports an id with its session in front.
+func NamesSession(id string) bool {
+	return strings.HasPrefix(id, sessionPrefix) || strings.Contains(id, "/")
+}
+
 // parseID reads #12, n12, e12 or file:<id>, with SESSION/ in front where the
 // call names no session. Without a session and without such an id it is a
 // session's name.

@@ -16,16 +16,19 @@ import (
 const (
 	exploreTokens    = 4000
 	maxExploreTokens = 100_000
-	passageTokens    = 800
-	maxPassageTokens = 2000
+	answerTokens     = 800
+	maxAnswerTokens  = 2000
 	// onePassage is the most one turn takes of an answer.
 	onePassage = 200
 	// passageFrame is what a passage costs beside its text: names, time, JSON.
 	passageFrame = 60
+	// answerFrame is what the rest of an answer may come to hold: why it is not
+	// all there was.
+	answerFrame = 30
 )
 
-// Query answers a question with the passages of the caller's sessions that fit
-// it best, word for word. No model is asked: what comes back was said.
+// Query answers a question: with a reader's answer, which cites entries, else
+// with the passages of the caller's sessions that fit it best, word for word.
 func (s *Service) Query(ctx context.Context, in api.QueryIn) (*api.QueryOut, error) {
 	explore, most, err := queryBudgets(in)
 	if err != nil {
@@ -36,56 +39,81 @@ func (s *Service) Query(ctx context.Context, in api.QueryIn) (*api.QueryOut, err
 		return nil, err
 	}
 	in.Fresh, in.Token = false, token.String() // the search sees what the reads below see
-	found, err := s.Grep(ctx, api.GrepIn{
+	// The search decides what the caller may ask about.
+	finding, cancel := context.WithTimeout(ctx, s.c.ReadDeadline)
+	defer cancel()
+	found, err := s.Grep(finding, api.GrepIn{
 		Scope: in.Scope, Pattern: in.Prompt, Mode: "relevance", Sessions: in.Sessions, Node: in.Node,
 		Kinds: []string{api.KindTurn}, Limit: 100,
 	})
 	if err != nil {
 		return nil, err
 	}
+	q := question{in: in, ref: ref, token: token, hits: found, explore: explore, most: most}
 	out := &api.QueryOut{Passages: []api.Passage{}, Token: cmp.Or(token, found.Watermark).String()}
-	short := func(why string) { out.Truncated, out.Why = true, cmp.Or(out.Why, why) }
-	if len(found.NotSearched) > 0 {
-		short(found.NotSearched[0])
+	if err := s.answer(ctx, q, out); err != nil || out.Answer != "" {
+		return out, err
 	}
-	used := 0
-	for _, h := range found.Hits {
-		turn, err := s.passage(ctx, events.Ref{Tenant: ref.Tenant, Session: h.Session}, h, token)
+	q.explore -= out.Explored
+	reading, cancel := context.WithTimeout(ctx, s.c.ReadDeadline)
+	defer cancel()
+	return out, s.passages(reading, q, out)
+}
+
+// question is one in hand.
+type question struct {
+	in            api.QueryIn
+	ref           events.Ref
+	token         events.Position
+	hits          *api.GrepReply
+	explore, most int
+}
+
+// passages answers with what was found, within the budgets.
+func (s *Service) passages(ctx context.Context, q question, out *api.QueryOut) error {
+	short := func(why string) { out.Truncated, out.Why = true, cmp.Or(out.Why, why) }
+	if len(q.hits.NotSearched) > 0 {
+		short(q.hits.NotSearched[0])
+	}
+	read, used := 0, cost(out)+answerFrame
+	for _, h := range q.hits.Hits {
+		turn, err := s.passage(ctx, events.Ref{Tenant: q.ref.Tenant, Session: h.Session}, h, q.token)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if turn == nil {
 			continue
 		}
-		if out.Explored+turn.Tokens > explore {
-			short(fmt.Sprintf("reading more than %d tokens: explore_tokens", explore))
+		if read+turn.Tokens > q.explore {
+			short(fmt.Sprintf("reading more than %d tokens: explore_tokens", q.explore))
 			continue // a smaller one may fit
 		}
-		out.Explored += turn.Tokens
+		read += turn.Tokens
 		p := api.Passage{Session: h.Session, Entry: turn.Entry, Role: turn.Role, Time: turn.Time}
-		room := min(onePassage, most-used-passageFrame)
+		room := min(onePassage, q.most-used-passageFrame)
 		if p.Text, p.Clipped = around(turn.Text, h.Snippet, room); p.Text == "" {
-			short(fmt.Sprintf("answering with more than %d tokens: max_tokens", most))
+			short(fmt.Sprintf("answering with more than %d tokens: max_tokens", q.most))
 			break
 		}
 		used += passageFrame + tokens.Count(p.Text)
 		out.Passages = append(out.Passages, p)
 	}
-	if found.Cursor != "" {
+	out.Explored += read
+	if q.hits.Cursor != "" {
 		short("more than 100 turns were found")
 	}
-	return out, nil
+	return nil
 }
 
 func queryBudgets(in api.QueryIn) (explore, answer int, err error) {
-	explore, answer = cmp.Or(in.ExploreTokens, exploreTokens), cmp.Or(in.MaxTokens, passageTokens)
+	explore, answer = cmp.Or(in.ExploreTokens, exploreTokens), cmp.Or(in.MaxTokens, answerTokens)
 	switch {
 	case strings.TrimSpace(in.Prompt) == "":
 		return 0, 0, problem.New(problem.Invalid, "the question is empty")
 	case explore < 1 || explore > maxExploreTokens:
 		return 0, 0, problem.New(problem.Invalid, "explore_tokens is %d: 1 to %d", explore, maxExploreTokens)
-	case answer < 100 || answer > maxPassageTokens:
-		return 0, 0, problem.New(problem.Invalid, "max_tokens is %d: 100 to %d", answer, maxPassageTokens)
+	case answer < 100 || answer > maxAnswerTokens:
+		return 0, 0, problem.New(problem.Invalid, "max_tokens is %d: 100 to %d", answer, maxAnswerTokens)
 	}
 	return explore, answer, nil
 }

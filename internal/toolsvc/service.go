@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"lcm/events"
@@ -97,6 +98,8 @@ type Deps struct {
 	// Grants opens the grants that calls name, and charges them; nil = none are
 	// honoured here.
 	Grants Grants
+	// Reader answers questions with a model; nil = there is none.
+	Reader Reader
 	// Parse turns a request body into writes, in order; a record that is no
 	// turn carries its refusal.
 	Parse func(body []byte, format string) ([]api.Write, error)
@@ -109,6 +112,8 @@ type Deps struct {
 	Streams func() string
 	// Observer; nil = nobody.
 	Observer Observer
+	// Logger of tools that panic; nil = none.
+	Logger *slog.Logger
 }
 
 // Config bounds a Service.
@@ -149,6 +154,8 @@ func (c Config) Validate() error {
 type Service struct {
 	c Config
 	d Deps
+	// readers are the tools of a reader.
+	readers []AgentTool
 }
 
 // New makes a Service over its ports.
@@ -156,7 +163,13 @@ func New(c Config, d Deps) (*Service, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Service{c: c, d: d}, nil
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{c: c, d: d}
+	var err error
+	s.readers, err = s.readerTools()
+	return s, err
 }
 
 // scope resolves who and where a call is about, and what it must see. The

@@ -33,6 +33,8 @@ type Tool struct {
 	// a grant, within that.
 	Scope            string
 	Whole, Grantable bool
+	// as is the name that stands for the tool in a grant, "" = its own.
+	as string
 	// Body says what is posted beside the parameters: "" = the parameters
 	// themselves as JSON, else a description of the raw body.
 	Body string
@@ -153,6 +155,9 @@ func (t Tool) by(scope string) Tool { t.Scope = scope; return t }
 // grantable lets it answer who has a grant.
 func (t Tool) grantable() Tool { t.Grantable = true; return t }
 
+// under lets it answer who has a grant for another tool.
+func (t Tool) under(name string) Tool { t.Grantable, t.as = true, name; return t }
+
 // whole leaves it to the operator.
 func (t Tool) whole() Tool { t.Whole = true; return t }
 
@@ -217,9 +222,9 @@ func (s *Service) dataTools() []Tool {
 		tool("grep", "Full-text, phrase or regex search over turns, summaries and files.", true, false, s.Grep).needing("pattern").by(api.ScopeRead).grantable(),
 		tool("describe", "What a node, file, entry or session holds, and what reading it costs.", true, false, s.Describe).by(api.ScopeRead).grantable(),
 		tool("expand", "A node back to its verbatim turns.", true, false, s.Expand).needing("id").by(api.ScopeExpand).grantable(),
-		tool("query", "The passages that fit a question best, word for word, within a budget of what is read.", true, false, s.Query).needing("prompt").by(api.ScopeExpand).grantable(),
+		tool(toolQuery, "Answer a question from turns, citing entries, within a budget of what is read; without a model, the passages that fit it best, word for word.", true, true, s.Query).needing("prompt").by(api.ScopeExpand).grantable(),
 		tool(toolGrant, "Hand on a part of what the caller may read: a grant for a sub-agent, bounded in scope, tokens and time.", false, false, s.Grant).by(api.ScopeExpand).grantable(),
-		tool(toolRevoke, "End a grant and all that descend from it.", false, false, s.RevokeGrant).needing("id").by(api.ScopeExpand).grantable(),
+		tool(toolRevoke, "End a grant and all that descend from it.", false, false, s.RevokeGrant).needing("id").by(api.ScopeExpand).under(toolGrant), // who hands on may also take back
 		tool("status", "Health, lag and sizes.", true, false, s.Status).by(api.ScopeRead),
 		tool("doctor", "Integrity checks.", true, true, s.Doctor).changing(doctorRepairs).whole(),
 		tool("rebuild", "Drop projections and replay the log into new ones.", false, true, s.Rebuild).whole(),
