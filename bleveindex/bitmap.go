@@ -84,16 +84,13 @@ func all[T any](list []T, of func(T) (*roaring.Bitmap, error)) (*roaring.Bitmap,
 }
 
 func and(sets []*roaring.Bitmap) *roaring.Bitmap {
-	if len(sets) < 2 {
-		if len(sets) == 0 {
-			return nil
-		}
-		return sets[0]
+	if len(sets) == 0 {
+		return nil
 	}
 	slices.SortFunc(sets, func(a, b *roaring.Bitmap) int { return cmp.Compare(a.GetCardinality(), b.GetCardinality()) })
-	out := roaring.And(sets[0], sets[1])
-	for _, s := range sets[2:] {
-		out.And(s)
+	out := sets[0]
+	for _, s := range sets[1:] {
+		out = roaring.And(out, s) // in place, a short list would become a bitmap first
 	}
 	return out
 }
@@ -115,26 +112,27 @@ func anyOf[T any](list []T, of func(T) (*roaring.Bitmap, error)) (*roaring.Bitma
 }
 
 // candidates are the documents that pass the filters and may hold what the
-// plan wants; the caller owns the bitmap.
+// plan wants.
 func (g *seg) candidates(p plan, q Query) (*roaring.Bitmap, error) {
-	found, err := g.filter(q)
-	if err != nil || found.IsEmpty() {
-		return found, err
-	}
-	text, err := all(p, g.clause)
-	if err != nil {
+	found, err := all([]func() (*roaring.Bitmap, error){
+		func() (*roaring.Bitmap, error) { return g.filter(q) },
+		func() (*roaring.Bitmap, error) { return all(p, g.clause) },
+		func() (*roaring.Bitmap, error) { return g.between(q.Since, q.Until) },
+	}, func(of func() (*roaring.Bitmap, error)) (*roaring.Bitmap, error) { return of() })
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if text != nil {
-		found.And(text)
+	case found == nil:
+		found = roaring.New()
+		found.AddRange(0, g.segment.Count())
 	}
 	if g.deleted != nil {
-		found.AndNot(g.deleted)
+		found = roaring.AndNot(found, g.deleted)
 	}
 	return found, nil
 }
 
-// filter is the documents that pass the filters; the caller owns the bitmap.
+// filter is the documents that pass the filters by name.
 func (g *seg) filter(q Query) (*roaring.Bitmap, error) {
 	type values struct {
 		field string
@@ -144,24 +142,37 @@ func (g *seg) filter(q Query) (*roaring.Bitmap, error) {
 	for _, d := range q.Depths {
 		depths = append(depths, strconv.Itoa(d))
 	}
+	tenant, err := g.ofTenant(q.Tenant)
+	if err != nil || tenant != nil && tenant.IsEmpty() {
+		return tenant, err
+	}
 	found, err := all([]values{
-		{fieldTenant, []string{q.Tenant}}, {fieldSession, q.Sessions}, {fieldRole, q.Roles}, {fieldKind, q.Kinds}, {fieldDepth, depths},
+		{fieldSession, q.Sessions}, {fieldRole, q.Roles}, {fieldKind, q.Kinds}, {fieldDepth, depths},
 	}, func(v values) (*roaring.Bitmap, error) {
 		if len(v.list) == 0 {
 			return nil, nil
 		}
 		return g.anyTerm(v.field, v.list)
 	})
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil || tenant == nil:
+		return found, err
+	case found == nil:
+		return tenant, nil
 	}
-	found = found.Clone()
-	if q.Since.IsZero() && q.Until.IsZero() {
-		return found, nil
+	return roaring.And(found, tenant), nil
+}
+
+// ofTenant is the documents of a tenant, nil where that is all: there are
+// installations with one tenant.
+func (g *seg) ofTenant(tenant string) (*roaring.Bitmap, error) {
+	if sole := g.facts.tenant.Load(); sole != nil && *sole == tenant {
+		return nil, nil
 	}
-	within, err := g.between(q.Since, q.Until)
-	if err == nil {
-		found.And(within)
+	found, err := g.term(fieldTenant, tenant)
+	if err == nil && found.GetCardinality() == g.segment.Count() {
+		g.facts.tenant.Store(&tenant)
+		return nil, nil
 	}
 	return found, err
 }

@@ -20,49 +20,54 @@ type shift struct{ from, by int }
 
 func newFolded(text string) foldedText {
 	f := foldedText{text: text}
-	if lower, ok := lowerASCII(text); ok {
-		f.folded = lower
+	if !changes(text) {
+		f.folded = text
 		return f
 	}
-	var b strings.Builder
-	b.Grow(len(text))
+	b := make([]byte, 0, len(text))
 	by := 0
-	for i, r := range text {
-		if i-b.Len() != by {
-			by = i - b.Len()
-			f.shifts = append(f.shifts, shift{b.Len(), by})
+	for i := 0; i < len(text); {
+		if i-len(b) != by {
+			by = i - len(b)
+			f.shifts = append(f.shifts, shift{len(b), by})
 		}
-		b.WriteRune(fold(r))
+		c := text[i]
+		if c < utf8.RuneSelf {
+			if 'A' <= c && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			b = append(b, c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(text[i:])
+		b = utf8.AppendRune(b, fold(r))
+		i += n
 	}
-	if len(text)-b.Len() != by {
-		f.shifts = append(f.shifts, shift{b.Len(), len(text) - b.Len()})
+	if len(text)-len(b) != by {
+		f.shifts = append(f.shifts, shift{len(b), len(text) - len(b)})
 	}
-	f.folded = b.String()
+	f.folded = string(b)
 	return f
 }
 
-// lowerASCII folds a text of ASCII alone.
-func lowerASCII(s string) (string, bool) {
-	upper := false
-	for i := range len(s) {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			return "", false
+// changes reports whether the folded form may differ.
+func changes(s string) bool {
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case 'A' <= c && c <= 'Z':
+			return true
+		case c < utf8.RuneSelf:
+			i++
+		default:
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError || !caseless(r) {
+				return true
+			}
+			i += n
 		}
-		upper = upper || 'A' <= c && c <= 'Z'
 	}
-	if !upper {
-		return s, true
-	}
-	b := make([]byte, len(s))
-	for i := range len(s) {
-		c := s[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		b[i] = c
-	}
-	return string(b), true
+	return false
 }
 
 // at is where byte i of the folded form comes from; i stands between runes.

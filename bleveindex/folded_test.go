@@ -57,7 +57,7 @@ func TestWindows(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			spans := p.locate(text)
+			spans := p.locate(newFolded(text))
 			want := p.locateWhole(text)
 			if (spans != nil) != want {
 				t.Fatalf("%q in %q (phrase %v): %v, whole %v", query, text, phrase, spans, want)

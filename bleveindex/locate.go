@@ -5,26 +5,30 @@ import (
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"lcm/internal/api"
 )
 
 // maxSpans bounds how many matches of one clause are returned.
 const maxSpans = 8
 
 // Locator implements api.IndexReader.
-func (x *Index) Locator(text string, phrase bool) (func(string) [][2]int, error) {
+func (x *Index) Locator(text string, phrase bool) (api.Locator, error) {
 	return Locator(text, phrase)
 }
 
 // Locator prepares a query's text for matching single texts: exactly what
-// Search finds, without an index. The function returns the byte ranges of the
-// matches in order, nil where the text does not match.
-func Locator(text string, phrase bool) (func(string) [][2]int, error) {
-	p, err := parse(text, phrase)
-	if err != nil {
-		return nil, err
-	}
-	return p.locate, nil
+// Search finds, without an index.
+func Locator(text string, phrase bool) (api.Locator, error) { return parse(text, phrase) }
+
+// Fold implements api.Locator.
+func (p plan) Fold(text string) api.FoldedText {
+	f := newFolded(text)
+	return &f
 }
+
+// Locate implements api.Locator.
+func (p plan) Locate(text api.FoldedText) [][2]int { return p.locate(*text.(*foldedText)) }
 
 // analysed is a text by position.
 type analysed struct {
@@ -55,8 +59,7 @@ func (a analysed) at(pos int) []token {
 	return a.tokens[a.first[pos]:end]
 }
 
-func (p plan) locate(text string) [][2]int {
-	f := newFolded(text)
+func (p plan) locate(f foldedText) [][2]int {
 	var spans [][2]int
 	for _, c := range p {
 		found := c.locate(f)

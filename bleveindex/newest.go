@@ -36,7 +36,7 @@ func (s *snapshot) newest(p plan, q Query, below uint64) (*newest, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.facts.cutFrom(found, below)
+		found = g.facts.cutFrom(found, below)
 		m.total += found.GetCardinality()
 		r := &run{g: g, next: g.facts.descending(found)}
 		if r.step() {
@@ -50,19 +50,23 @@ func (s *snapshot) newest(p plan, q Query, below uint64) (*newest, error) {
 }
 
 // cutFrom leaves out the documents whose keys are not below one.
-func (f *facts) cutFrom(found *roaring.Bitmap, below uint64) {
+func (f *facts) cutFrom(found *roaring.Bitmap, below uint64) *roaring.Bitmap {
 	switch {
 	case f.most < below:
+		return found
 	case f.ordered:
 		n := sort.Search(len(f.keys), func(i int) bool { return f.keys[i] >= below })
+		found = found.Clone()
 		found.RemoveRange(uint64(n), uint64(len(f.keys)))
-	default:
-		for _, doc := range found.ToArray() {
-			if f.keys[doc] >= below {
-				found.Remove(doc)
-			}
+		return found
+	}
+	out := roaring.New()
+	for _, doc := range found.ToArray() {
+		if f.keys[doc] < below {
+			out.Add(doc)
 		}
 	}
+	return out
 }
 
 // descending visits documents by key.

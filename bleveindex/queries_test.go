@@ -147,13 +147,13 @@ func found(t testing.TB, x *bleveindex.Index, q bleveindex.Query) []uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locate, err := x.Locator(q.Text, q.Phrase)
+	words, err := x.Locator(q.Text, q.Phrase)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []uint64
 	for _, h := range hits.Hits {
-		if spans := locate(corpus[h.Seq]); spans != nil {
+		if spans := words.Locate(words.Fold(corpus[h.Seq])); spans != nil {
 			out = append(out, h.Seq)
 		}
 	}
@@ -177,13 +177,13 @@ func TestQueries(t *testing.T) {
 func TestLocatorAgreesWithSearch(t *testing.T) {
 	x := indexed(t)
 	for _, c := range queries {
-		locate, err := x.Locator(c.text, c.phrase)
+		words, err := x.Locator(c.text, c.phrase)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var scanned []uint64
 		for seq, text := range corpus {
-			if locate(text) != nil {
+			if words.Locate(words.Fold(text)) != nil {
 				scanned = append(scanned, seq)
 			}
 		}
@@ -204,11 +204,11 @@ func TestSpans(t *testing.T) {
 		{"C++", "in C++ or", "C++"},
 		{"straße", "die Straße", "Straße"},
 	} {
-		locate, err := bleveindex.Locator(c.query, false)
+		words, err := bleveindex.Locator(c.query, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		spans := locate(c.text)
+		spans := words.Locate(words.Fold(c.text))
 		if len(spans) == 0 || c.text[spans[0][0]:spans[0][1]] != c.want {
 			t.Errorf("%q in %q: %v", c.query, c.text, spans)
 		}
@@ -231,16 +231,16 @@ func FuzzLocator(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, query, text string) {
 		for _, phrase := range []bool{false, true} {
-			locate, err := bleveindex.Locator(query, phrase)
+			words, err := bleveindex.Locator(query, phrase)
 			if err != nil {
 				continue
 			}
-			for _, s := range locate(text) {
+			for _, s := range words.Locate(words.Fold(text)) {
 				if s[0] < 0 || s[0] >= s[1] || s[1] > len(text) {
 					t.Fatalf("%q in %q: span %v", query, text, s)
 				}
 			}
-			if locate(query) == nil && len(query) < 100 {
+			if words.Locate(words.Fold(query)) == nil && len(query) < 100 {
 				t.Fatalf("%q (phrase %v) does not find itself", query, phrase)
 			}
 		}

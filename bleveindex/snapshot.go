@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/blevesearch/bleve/v2/index/scorch"
@@ -92,8 +93,9 @@ type facts struct {
 	order   []uint32 // where they do not: the documents, greatest key first
 	least   uint64
 	most    uint64
-	words   string // of the text field, each between line feeds; "" = not read
-	many    bool   // too many words to keep
+	words   string                 // of the text field, each between line feeds; "" = not read
+	tenant  atomic.Pointer[string] // that all of its documents are of, once that is known
+	many    bool                   // too many words to keep
 }
 
 // known are the facts of the segments in use, by segment id.

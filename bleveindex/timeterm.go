@@ -74,6 +74,9 @@ func timeBlocks(from, to uint64) []blocks {
 
 // between is the documents of a time, both ends in it; zero = open.
 func (g *seg) between(since, until time.Time) (*roaring.Bitmap, error) {
+	if since.IsZero() && until.IsZero() {
+		return nil, nil
+	}
 	from, to := uint64(0), uint64(math.MaxUint64)
 	if !since.IsZero() {
 		from = timeBits(since)

@@ -273,10 +273,22 @@ type IndexReader interface {
 	Narrows(literals [][]string) bool
 	// Rank is Search by relevance.
 	Rank(ctx context.Context, q RankQuery) (RankHits, error)
-	// Locator prepares the query's text for matching single texts. It returns
-	// the byte ranges of the matched words, nil where the text does not match.
-	Locator(text string, phrase bool) (func(text string) [][2]int, error)
+	// Locator prepares the query's text for matching single texts.
+	Locator(text string, phrase bool) (Locator, error)
 }
+
+// Locator finds the words of one query in single texts, exactly those that
+// Search finds.
+type Locator interface {
+	// Fold prepares a text, for any locator and any number of times.
+	Fold(text string) FoldedText
+	// Locate returns the byte ranges of the matched words in order, nil where
+	// the text does not match.
+	Locate(FoldedText) [][2]int
+}
+
+// FoldedText is a text without regard to case, as an index's locators read it.
+type FoldedText any
 
 // Index is a full-text index over the rows of one store. Damage is
 // problem.Damaged; anyone may then throw the index away.

@@ -62,12 +62,12 @@ func (x *idleIndex) Search(context.Context, api.IndexQuery) (api.IndexHits, erro
 func (x *idleIndex) Rank(context.Context, api.RankQuery) (api.RankHits, error) {
 	return api.RankHits{}, nil
 }
-func (x *idleIndex) Narrows([][]string) bool                             { return false }
-func (x *idleIndex) Locator(string, bool) (func(string) [][2]int, error) { return nil, nil }
-func (x *idleIndex) Docs() (uint64, error)                               { return 0, nil }
-func (x *idleIndex) Verify() error                                       { return nil }
-func (x *idleIndex) SizeBytes() int64                                    { return 0 }
-func (x *idleIndex) Close() error                                        { return nil }
+func (x *idleIndex) Narrows([][]string) bool                   { return false }
+func (x *idleIndex) Locator(string, bool) (api.Locator, error) { return nil, nil }
+func (x *idleIndex) Docs() (uint64, error)                     { return 0, nil }
+func (x *idleIndex) Verify() error                             { return nil }
+func (x *idleIndex) SizeBytes() int64                          { return 0 }
+func (x *idleIndex) Close() error                              { return nil }
 
 // BenchmarkReplay replays a log into bbolt and prints, from the same run, what
 // bbolt itself does with the very same rows.

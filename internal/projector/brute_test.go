@@ -244,8 +244,8 @@ func TestEqualsBruteForce(t *testing.T) {
 	f.awaitIndex()
 	scan := func(phrase bool) func(api.GrepRequest) (func(string) bool, error) {
 		return func(r api.GrepRequest) (func(string) bool, error) {
-			locate, err := bleveindex.Locator(r.Pattern, phrase)
-			return func(text string) bool { return locate(text) != nil }, err
+			words, err := bleveindex.Locator(r.Pattern, phrase)
+			return func(text string) bool { return words.Locate(words.Fold(text)) != nil }, err
 		}
 	}
 	for _, m := range []struct {

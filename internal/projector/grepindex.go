@@ -83,7 +83,14 @@ func (g *grep) searchTail(ctx context.Context) (uint64, error) {
 	for i := range in {
 		in[i].unindexed = true
 	}
-	return indexed, g.evaluate(ctx, in)
+	// Most of them are kept: another goroutine would wait for a busy processor
+	// for longer than they take.
+	results := make([][]found, len(in))
+	if err := g.evaluateSome(ctx, in, results); err != nil {
+		return 0, err
+	}
+	g.takeAll(results)
+	return indexed, nil
 }
 
 // tailEnd is the last position that was left out.
@@ -121,7 +128,7 @@ func (g *grep) searchIndex(ctx context.Context, upto uint64) error {
 		if g.full && !g.q.exact() {
 			err = g.countOnly(hits)
 		} else {
-			err = g.lookInto(ctx, hits)
+			err = g.evaluate(ctx, g.named(hits.Hits))
 		}
 		if err != nil {
 			return err
@@ -177,41 +184,38 @@ func (g *grep) mustCount() (bool, error) {
 	return g.q.Node != 0 || c.Removed != 0 && !g.q.IncludeRemoved, err
 }
 
-// resolve maps hits of the index to rows. A document without a row is newer
-// than the rows (a store that was rebuilt): it is skipped.
-func (g *grep) resolve(tx api.StoreTx, hits api.IndexHits) ([]candidate, error) {
-	var out []candidate
-	for _, h := range hits.Hits {
-		if h.Seq > g.bound {
-			continue
+// named are the documents that the index found, as candidates.
+func (g *grep) named(hits []api.IndexHit) []candidate {
+	out := make([]candidate, 0, len(hits))
+	for _, h := range hits {
+		if h.Seq <= g.bound {
+			out = append(out, candidate{row: api.FeedRow{Seq: h.Seq}, kind: h.Kind, part: h.Part})
 		}
-		row, err := tx.FeedAt(h.Seq)
+	}
+	return out
+}
+
+// resolve finds the rows of what the index found. A document without a row is
+// newer than the rows (a store that was rebuilt): it is skipped.
+func (g *grep) resolve(tx api.StoreTx, hits []api.IndexHit) ([]candidate, error) {
+	var out []candidate
+	for _, c := range g.named(hits) {
+		row, err := tx.FeedAt(c.row.Seq)
 		if err != nil {
 			return nil, err
 		}
 		if row != nil {
-			out = append(out, candidate{row: *row, kind: h.Kind, part: h.Part})
+			c.row = *row
+			out = append(out, c)
 		}
 	}
 	return out, nil
 }
 
-func (g *grep) lookInto(ctx context.Context, hits api.IndexHits) error {
-	var in []candidate
-	err := g.s.view(func(tx api.StoreTx) (err error) {
-		in, err = g.resolve(tx, hits)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return g.evaluate(ctx, in)
-}
-
 // countOnly filters without reading texts.
 func (g *grep) countOnly(hits api.IndexHits) error {
 	return g.s.view(func(tx api.StoreTx) error {
-		in, err := g.resolve(tx, hits)
+		in, err := g.resolve(tx, hits.Hits)
 		if err != nil {
 			return err
 		}

@@ -15,10 +15,10 @@ import (
 // candidate is a row to look into; kind and part name one document of it,
 // kind "" all of them.
 type candidate struct {
-	row       api.FeedRow
+	row       api.FeedRow // of what the index found, its position alone
 	kind      string
 	part      int
-	unindexed bool // see tail
+	unindexed bool // every search looks into it, until it is indexed
 }
 
 // evaluate looks into candidates in parallel and takes what matches, in order.
@@ -29,12 +29,16 @@ func (g *grep) evaluate(ctx context.Context, in []candidate) error {
 	}); err != nil {
 		return err
 	}
+	g.takeAll(results)
+	return nil
+}
+
+func (g *grep) takeAll(results [][]found) {
 	for _, fs := range results {
 		for _, f := range fs {
 			g.take(f)
 		}
 	}
-	return nil
 }
 
 // partSize: fewer texts than this are not worth another goroutine.
@@ -63,7 +67,7 @@ func (g *grep) inParts(ctx context.Context, n int, do func(ctx context.Context, 
 type material struct {
 	source
 	removed bool
-	known   *tailRow // nil = not kept
+	known   *keptRow // nil = not kept
 }
 
 func (g *grep) evaluateSome(ctx context.Context, in []candidate, results [][]found) error {
@@ -96,15 +100,25 @@ func (g *grep) evaluateSome(ctx context.Context, in []candidate, results [][]fou
 
 // read the rows of a candidate, nil where it is ruled out.
 func (g *grep) read(tx api.StoreTx, c candidate, st *strainer) (*material, error) {
+	known := g.s.kept.get(c.row.Seq)
+	switch {
+	case known != nil:
+		c.row = known.row
+	case c.row.Kind == 0:
+		row, err := tx.FeedAt(c.row.Seq)
+		if err != nil || row == nil {
+			return nil, err
+		}
+		c.row = *row
+	}
 	removed, ok, err := g.scopes.admits(tx, c.row)
 	if err != nil || !ok {
 		return nil, err
 	}
-	if c.unindexed {
-		if r := g.s.tail.get(c.row.Seq); r != nil {
-			return &material{r.source, removed, r}, nil
-		}
-	} else if c.row.Kind == session.RowEntry && len(st.needs) > 0 {
+	if known != nil {
+		return &material{known.source, removed, known}, nil
+	}
+	if c.row.Kind == session.RowEntry && len(st.needs) > 0 {
 		rows, err := tx.Rows(c.row.Ref)
 		if err != nil {
 			return nil, err
@@ -123,15 +137,8 @@ func (g *grep) read(tx api.StoreTx, c candidate, st *strainer) (*material, error
 	return &material{src, removed, nil}, err
 }
 
-// text is what is searched of one document.
-type text struct {
-	kind string
-	part int
-	text string
-}
-
 // texts of the wanted documents of a row, greatest key first.
-func (g *grep) texts(ctx context.Context, c candidate, m *material) ([]text, error) {
+func (g *grep) texts(ctx context.Context, c candidate, m *material) ([]*text, error) {
 	if m.known != nil {
 		return g.wanted(c, m, m.known.texts), nil
 	}
@@ -139,32 +146,32 @@ func (g *grep) texts(ctx context.Context, c candidate, m *material) ([]text, err
 	if !c.unindexed && !files && !g.q.passes(m.source, api.KindTurn) && m.row.Kind == session.RowEntry {
 		return nil, nil
 	}
-	all, err := g.s.textsOf(ctx, m.source, files)
-	if err == nil && c.unindexed {
-		r := &tailRow{source: m.source, texts: all}
+	all, whole, err := g.s.textsOf(ctx, m.source, files)
+	if err == nil && whole && (c.unindexed || !g.q.exact()) { // a regex reads on and on
+		r := &keptRow{source: m.source, texts: all}
 		r.body = nil
-		g.s.tail.put(r, g.s.indexed.Seq())
+		g.s.kept.put(r)
 	}
 	return g.wanted(c, m, all), err
 }
 
 // textsOf a row's documents; files are worth their bytes only where they are
-// wanted.
-func (s *Service) textsOf(ctx context.Context, src source, files bool) ([]text, error) {
+// wanted. whole: these are all of them.
+func (s *Service) textsOf(ctx context.Context, src source, files bool) (out []*text, whole bool, err error) {
 	if src.row.Kind == session.RowNode {
-		return []text{{api.KindSummary, 0, nodeText(src.node)}}, nil
+		return []*text{{kind: api.KindSummary, text: nodeText(src.node)}}, true, nil
 	}
 	t, err := s.turnOf(ctx, src.row.Ref, src.entry, src.body)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	out := []text{{api.KindTurn, 0, t.DerivedText()}}
+	out = []*text{{kind: api.KindTurn, text: t.DerivedText()}}
 	if files {
 		for i, f := range slices.Backward(t.Files) {
-			out = append(out, text{api.KindFile, i, fileText(t, f)})
+			out = append(out, &text{kind: api.KindFile, part: i, text: fileText(t, f)})
 		}
 	}
-	return out, nil
+	return out, files || len(t.Files) == 0, nil
 }
 
 // matches of one row.
@@ -175,7 +182,7 @@ func (g *grep) matches(ctx context.Context, c candidate, m *material) (out []fou
 		if g.q.after != "" && key >= g.q.after {
 			continue // on an earlier page
 		}
-		if spans := g.q.match(t.text); spans != nil {
+		if spans := g.q.match(t); spans != nil {
 			out = append(out, found{
 				key: key, kind: t.kind, ref: m.row.Ref, n: m.row.N, node: t.kind == api.KindSummary,
 				material: m, text: t.text, spans: spans,

@@ -11,7 +11,12 @@ import (
 )
 
 // matcher returns the byte ranges of the matches in a text, nil for none.
-type matcher func(text string) [][2]int
+type matcher func(*text) [][2]int
+
+// plain is a matcher of the text as it stands.
+func plain(match func(string) [][2]int) matcher {
+	return func(t *text) [][2]int { return match(t.text) }
+}
 
 // maxSpans bounds how many matches of a text are looked for: a snippet shows
 // few.
@@ -38,7 +43,7 @@ func (s *Service) prepare(q *query) error {
 			return q.prepareRegex(regexp.QuoteMeta(q.Pattern))
 		}
 		q.expect([]need{{any: []string{q.Pattern}}})
-		q.match = func(text string) [][2]int { return occurrences(text, q.Pattern) }
+		q.match = plain(func(text string) [][2]int { return occurrences(text, q.Pattern) })
 		return nil
 	}
 	q.question = rank.Parse(q.Pattern, rank.Default())
@@ -47,12 +52,12 @@ func (s *Service) prepare(q *query) error {
 			return problem.New(problem.Invalid, "the question %q has no words that say what it is about", q.Pattern).
 				WithHint("search for these very words with mode words or phrase")
 		}
-		q.match = q.question.Spans
+		q.match = plain(q.question.Spans)
 		return nil
 	}
 	return s.use(func(_ api.Store, index api.Index) error {
-		m, err := index.Locator(q.Pattern, q.Mode == modePhrase)
-		q.match = m
+		words, err := index.Locator(q.Pattern, q.Mode == modePhrase)
+		q.match = func(t *text) [][2]int { return words.Locate(t.in(words)) }
 		return err
 	})
 }
@@ -73,13 +78,12 @@ func (q *query) prepareRegex(expr string) error {
 		return problem.New(problem.Invalid, "the pattern is no regular expression (RE2): %w", err)
 	}
 	q.expect(needsOf(expr))
-	q.match = func(text string) [][2]int {
-		var out [][2]int
+	q.match = plain(func(text string) (out [][2]int) {
 		for _, at := range re.FindAllStringIndex(text, maxSpans) {
 			out = append(out, [2]int{at[0], at[1]})
 		}
 		return out
-	}
+	})
 	return nil
 }
 

@@ -118,7 +118,7 @@ func (k *ranking) order(ctx context.Context, hits api.RankHits) ([]contender, er
 func (k *ranking) contenders(tx api.StoreTx, hits []api.RankHit) ([]contender, error) {
 	var out []contender
 	for _, h := range hits {
-		in, err := k.resolve(tx, api.IndexHits{Hits: []api.IndexHit{h.IndexHit}})
+		in, err := k.resolve(tx, []api.IndexHit{h.IndexHit})
 		if err != nil {
 			return nil, err
 		}
@@ -268,6 +268,13 @@ func (k *ranking) readText(ctx context.Context, c *contender) error {
 
 // textOf a document.
 func (g *grep) textOf(ctx context.Context, c candidate) (string, error) {
+	if known := g.s.kept.get(c.row.Seq); known != nil {
+		for _, t := range known.texts {
+			if t.kind == c.kind && t.part == c.part {
+				return t.text, nil
+			}
+		}
+	}
 	var src source
 	err := g.s.view(func(tx api.StoreTx) (err error) {
 		src, err = readSource(tx, c.row)

@@ -21,10 +21,13 @@ type scopes struct {
 	mu     sync.Mutex
 	seen   map[events.Ref]*scope
 	inside session.Path // of the wanted node, read with its session
+	tx     api.StoreTx  // the last one
+	at     uint64       // its position
 }
 
 // scope of one session: its path, and what its context shows.
 type scope struct {
+	nodes    bool // it has some
 	path     session.Path
 	frontier []shown // of the active cut
 }
@@ -35,8 +38,9 @@ type shown struct {
 	covered session.Path
 }
 
-// scopeCache keeps scopes from one search to the next. One holds as long as
-// the bytes of the session's head do: cuts and nodes never change.
+// scopeCache keeps scopes from one search to the next. One holds at the
+// position it was read at, and as long as the bytes of the session's head are
+// the same: cuts and nodes never change.
 type scopeCache struct {
 	mu   sync.Mutex
 	seen map[events.Ref]headedScope
@@ -44,28 +48,44 @@ type scopeCache struct {
 
 type headedScope struct {
 	head []byte
+	at   uint64 // the last position it was seen to hold at
 	*scope
 }
 
 // maxScopes so many sessions are remembered, some 1 KB each.
 const maxScopes = 4_096
 
-func (c *scopeCache) get(ref events.Ref, head []byte) *scope {
+// standing is the scope of a session at a position, nil where the head must be
+// asked.
+func (c *scopeCache) standing(ref events.Ref, at uint64) *scope {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h, ok := c.seen[ref]; ok && bytes.Equal(h.head, head) {
+	if h := c.seen[ref]; h.at == at {
 		return h.scope
 	}
 	return nil
 }
 
-func (c *scopeCache) put(ref events.Ref, head []byte, sc *scope) {
+// headed is the scope of a session with a head at a position.
+func (c *scopeCache) headed(ref events.Ref, head []byte, at uint64) *scope {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, ok := c.seen[ref]
+	if !ok || !bytes.Equal(h.head, head) {
+		return nil
+	}
+	h.at = at
+	c.seen[ref] = h
+	return h.scope
+}
+
+func (c *scopeCache) put(ref events.Ref, head []byte, at uint64, sc *scope) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.seen == nil || len(c.seen) >= maxScopes {
 		c.seen = map[events.Ref]headedScope{}
 	}
-	c.seen[ref] = headedScope{bytes.Clone(head), sc}
+	c.seen[ref] = headedScope{bytes.Clone(head), at, sc}
 }
 
 func newScopes(q *query, known *scopeCache) *scopes {
@@ -90,6 +110,25 @@ func (c *scopes) of(tx api.StoreTx, ref events.Ref) (*scope, error) {
 	if sc, ok := c.seen[ref]; ok {
 		return sc, nil
 	}
+	if c.tx != tx {
+		p, err := tx.Checkpoint()
+		if err != nil {
+			return nil, err
+		}
+		c.tx, c.at = tx, p.Seq
+	}
+	sc := c.known.standing(ref, c.at)
+	if sc == nil || c.q.Node != 0 {
+		var err error
+		if sc, err = c.read(tx, ref); err != nil {
+			return nil, err
+		}
+	}
+	c.seen[ref] = sc
+	return sc, nil
+}
+
+func (c *scopes) read(tx api.StoreTx, ref events.Ref) (*scope, error) {
 	rows, err := tx.Rows(ref)
 	if err != nil {
 		return nil, err
@@ -99,20 +138,17 @@ func (c *scopes) of(tx api.StoreTx, ref events.Ref) (*scope, error) {
 		return nil, err
 	}
 	r := session.NewReader(rows)
-	sc := c.known.get(ref, head)
+	sc := c.known.headed(ref, head, c.at)
 	if sc == nil {
 		if sc, err = readScope(r); err != nil {
 			return nil, err
 		}
-		c.known.put(ref, head, sc)
+		c.known.put(ref, head, c.at, sc)
 	}
 	if n := c.q.Node; n != 0 {
-		if c.inside, err = covered(r, ref, n); err != nil {
-			return nil, err
-		}
+		c.inside, err = covered(r, ref, n)
 	}
-	c.seen[ref] = sc
-	return sc, nil
+	return sc, err
 }
 
 func readScope(r session.Reader) (*scope, error) {
@@ -120,7 +156,11 @@ func readScope(r session.Reader) (*scope, error) {
 	if err != nil {
 		return nil, err
 	}
-	sc := &scope{path: st.Path}
+	h, err := r.Head()
+	if err != nil {
+		return nil, err
+	}
+	sc := &scope{nodes: h.Nodes > 0, path: st.Path}
 	if st.Cut != nil {
 		for _, n := range st.Cut.Nodes {
 			d, err := r.Node(n)
@@ -204,7 +244,7 @@ func (q *query) passes(src source, kind string) bool {
 // leaf, else the node made of it.
 func (g *grep) cover(tx api.StoreTx, f *found) error {
 	sc, err := g.scopes.of(tx, f.ref)
-	if err != nil {
+	if err != nil || !sc.nodes {
 		return err
 	}
 	rows, err := tx.Rows(f.ref)

@@ -38,7 +38,7 @@ func TestSieve(t *testing.T) {
 				{Type: events.BlockToolResult, CallID: "d", Text: sieveText(rng, 4), Content: []events.Block{{Type: events.BlockText, Text: sieveText(rng, 3)}}},
 			}[:1+rng.IntN(3)]
 		}
-		text := turn.DerivedText()
+		derived := turn.DerivedText()
 		body, err := json.Marshal(turn) // escapes <, > and &
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +47,7 @@ func TestSieve(t *testing.T) {
 			body = []byte(strings.NewReplacer("T", `\u0054`, "/", `\/`).Replace(string(body)))
 		}
 		r := api.GrepRequest{Tenant: "acme", Mode: modeSubstring, IgnoreCase: rng.IntN(2) == 0}
-		runes := []rune(text)
+		runes := []rune(derived)
 		if rng.IntN(3) == 0 {
 			runes = []rune(sieveText(rng, 3))
 		}
@@ -65,9 +65,9 @@ func TestSieve(t *testing.T) {
 		}
 		ruled := (&strainer{sieve: q.sieve}).rulesOut(body)
 		switch {
-		case q.match(text) != nil:
+		case q.match(&text{text: derived}) != nil:
 			if matched++; ruled {
-				t.Fatalf("%q (any case: %v) is ruled out of %q by %s", r.Pattern, r.IgnoreCase, text, body)
+				t.Fatalf("%q (any case: %v) is ruled out of %q by %s", r.Pattern, r.IgnoreCase, derived, body)
 			}
 		case ruled:
 			out++

@@ -44,7 +44,7 @@ type Service struct {
 	indexing   sync.Mutex // held while the index is written or replaced, before mu
 	scopes     scopeCache
 	seats      seats
-	tail       tail
+	kept       keptRows
 
 	// trouble and others say once what does not work.
 	trouble, indexTrouble, witnessTrouble, endTrouble problem.Trouble

@@ -50,12 +50,12 @@ func snippet(text string, spans [][2]int) (string, [][2]int) {
 type line struct {
 	start int
 	out   strings.Builder
-	place []int // of each byte of the stretch in out
-	end   int   // of the text in out, before a closing "…"
+	place []int32 // of each byte of the stretch in out
+	end   int     // of the text in out, before a closing "…"
 }
 
 func newLine(text string, start, end int) *line {
-	l := &line{start: start, place: make([]int, 0, end-start)}
+	l := &line{start: start, place: make([]int32, 0, end-start)}
 	l.out.Grow(end - start + 2*len("…"))
 	if start > 0 {
 		l.out.WriteString("…")
@@ -89,7 +89,7 @@ func newLine(text string, start, end int) *line {
 // mark notes where n bytes of the text go.
 func (l *line) mark(n int) {
 	for range n {
-		l.place = append(l.place, l.out.Len())
+		l.place = append(l.place, int32(l.out.Len()))
 	}
 }
 
@@ -101,13 +101,16 @@ func (l *line) at(i int) int {
 	case i >= len(l.place):
 		return l.end
 	}
-	return l.place[i]
+	return int(l.place[i])
 }
 
 // boundaryAfter is the first grapheme boundary at or after byte i.
 func boundaryAfter(text string, i int) int {
 	if i <= 0 {
 		return 0
+	}
+	if between(text, i) {
+		return i
 	}
 	at := runeStart(text, max(0, i-clusterBytes))
 	for it := graphemes.FromString(text[at:]); at < i && it.Next(); {
@@ -121,6 +124,9 @@ func boundaryBefore(text string, i int) int {
 	if i >= len(text) {
 		return len(text)
 	}
+	if between(text, i) {
+		return i
+	}
 	at := runeStart(text, max(0, i-clusterBytes))
 	for it := graphemes.FromString(text[at:]); it.Next(); {
 		next := at + len(it.Value())
@@ -130,6 +136,12 @@ func boundaryBefore(text string, i int) int {
 		at = next
 	}
 	return at
+}
+
+// between reports that byte i begins a grapheme for sure: two characters of
+// ASCII are never one, except at the end of a line.
+func between(text string, i int) bool {
+	return 0 < i && i < len(text) && text[i-1] < utf8.RuneSelf && text[i] < utf8.RuneSelf && text[i-1] != '\r'
 }
 
 func runeStart(text string, i int) int {
