@@ -17,7 +17,8 @@
 // position whose documents are in the index; it is written in the batch that
 // writes those documents.
 //
-// The directory is disposable: whatever is wrong with it is ErrDamaged, and
+// The directory is disposable: whatever is wrong with it is ErrDamaged, one of
+// another build api.ErrOutdated, and
 // the caller makes a new one and fills it from the rows.
 //
 // The package may import the pure packages, internal/api and internal/problem;

@@ -72,18 +72,25 @@ func (p plan) locate(f foldedText) [][2]int {
 	return spans
 }
 
-// anchor is a string that every match holds, and how many words stand on
-// either side of it at most.
-func (c clause) anchor() (part string, words int) {
+// anchor is a string that every match in a text holds, and how many words stand
+// on either side of it at most: of a sequence, the word that stands there least
+// often. ok is false where one of them does not stand there at all.
+func (c clause) anchor(folded string) (part string, words int, ok bool) {
 	if c.written != nil {
-		return c.written.folded, 0
+		return c.written.folded, 0, true
 	}
+	fewest := len(folded) + 1
 	for _, s := range c.seq {
-		if len(s.terms[0]) > len(part) {
-			part = s.terms[0]
+		term := cut(s.terms[0], anchorBytes)
+		n := strings.Count(folded, term)
+		if n == 0 {
+			return "", 0, false
+		}
+		if n < fewest || n == fewest && len(term) > len(part) {
+			part, fewest = term, n
 		}
 	}
-	return cut(part, anchorBytes), len(c.seq) - 1
+	return part, len(c.seq) - 1, true
 }
 
 // anchorBytes: the end of a longer term may not stand in the text, where the
@@ -93,7 +100,10 @@ const anchorBytes = maxTermBytes / 2
 // locate looks around the places of the anchor only: to read a whole text into
 // words takes many times longer than to find a string in it.
 func (c clause) locate(f foldedText) (spans [][2]int) {
-	part, words := c.anchor()
+	part, words, ok := c.anchor(f.folded)
+	if !ok {
+		return nil
+	}
 	for w := range f.around(part, words) {
 		a := analyse(f.text[w[0]:w[1]])
 		for _, s := range c.locateIn(a, f.within(w)) {

@@ -158,9 +158,9 @@ func (m *newest) take(n int) (out []candidate) {
 const (
 	// firstLook is how many candidates are looked into at first where the
 	// places of the words decide; each further look is wider.
-	firstLook, widestLook = 64, 4_096
+	firstLook, widestLook = 32, 4_096
 	// countLook is how many more are looked into for the sake of the total.
-	countLook = 128
+	countLook = 96
 )
 
 // page takes the newest documents.

@@ -132,7 +132,7 @@ func (x *Index) prepare(fresh, verify bool) error {
 		return damaged("index %s has no readable state: %v", x.dir, err)
 	}
 	if x.state.Schema != schemaVersion {
-		return damaged("index %s has schema %d, this build needs %d", x.dir, x.state.Schema, schemaVersion)
+		return problem.New(problem.Damaged, "index %s has schema %d, this build needs %d: %w", x.dir, x.state.Schema, schemaVersion, api.ErrOutdated)
 	}
 	if verify {
 		return x.Verify()

@@ -24,6 +24,13 @@ func byRank(q api.GrepRequest) bool {
 // Grep implements Reads. Hits of several projectors are merged by position,
 // or by rank where the order is by relevance: scores of two indexes are never
 // compared. A partition nobody serves is said to be not searched.
+//
+// Each list of sort hybrid is the fusion of relevance and recency among its own
+// matches already. Sessions fall to partitions by hash, so each list is a sample
+// of the union, and the places of both orders in it stand for those in the
+// union: the merge by rank, equal ranks newest first, is the fusion of the union
+// as far as that holds. Where one projector has few matches, they come earlier
+// than they would in the union, never later.
 func (c *ReadsClient) Grep(ctx context.Context, q api.GrepRequest) (*api.GrepReply, error) {
 	var wanted []int
 	for _, s := range q.Sessions {

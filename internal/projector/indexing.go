@@ -27,9 +27,12 @@ func (s *Service) openIndex() error {
 	if err != nil && !problem.IsCode(err, problem.Damaged) {
 		return err
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, api.ErrOutdated):
+		s.log.Info("index of another build, making it anew from the rows", "error", err)
+	case err != nil:
 		s.log.Warn("index damaged, making it anew from the rows", "error", err)
-	} else {
+	default:
 		upto, had := index.Checkpoint()
 		if had == label {
 			s.setIndex(index, upto)
