@@ -20,12 +20,13 @@ const (
 	codeAnalyzer  = "lcm_code"  // words.go: what stands in the text
 	proseAnalyzer = "lcm_prose" // rank.Terms: what it is about
 	termsAnalyzer = "lcm_terms" // terms, between spaces
+	gramsAnalyzer = "lcm_grams" // trigram.go: any three bytes of it
 )
 
 // register makes the analyzers known to Bleve, once; it must come before any
 // index is opened.
 var register = sync.OnceValue(func() error {
-	for name, a := range map[string]analysis.Analyzer{codeAnalyzer: analyzer{}, proseAnalyzer: prose{}, termsAnalyzer: separate{}} {
+	for name, a := range map[string]analysis.Analyzer{codeAnalyzer: analyzer{}, proseAnalyzer: prose{}, termsAnalyzer: separate{}, gramsAnalyzer: grams{}} {
 		err := registry.RegisterAnalyzer(name, func(map[string]any, *registry.Cache) (analysis.Analyzer, error) {
 			return a, nil
 		})
@@ -88,6 +89,7 @@ func (separate) Analyze(input []byte) (out analysis.TokenStream) {
 // The fields of a document.
 const (
 	fieldProse   = "prose"
+	fieldGrams   = "grams"
 	fieldText    = "text"
 	fieldTenant  = "tenant"
 	fieldSession = "session"
@@ -98,7 +100,7 @@ const (
 )
 
 // newMapping is static: fields that are not named here are not indexed.
-func newMapping() (mapping.IndexMapping, error) {
+func newMapping(trigrams bool) (mapping.IndexMapping, error) {
 	if err := register(); err != nil {
 		return nil, fmt.Errorf("register analyzer: %w", err)
 	}
@@ -114,12 +116,16 @@ func newMapping() (mapping.IndexMapping, error) {
 	doc := mapping.NewDocumentStaticMapping()
 	doc.AddFieldMappingsAt(fieldText, text)
 	doc.AddFieldMappingsAt(fieldProse, about)
-	for _, name := range []string{fieldTenant, fieldSession, fieldRole, fieldKind, fieldDepth, fieldTime} {
+	analyzers := map[string]string{
+		fieldTenant: keyword.Name, fieldSession: keyword.Name, fieldRole: keyword.Name, fieldKind: keyword.Name,
+		fieldDepth: keyword.Name, fieldTime: termsAnalyzer,
+	}
+	if trigrams {
+		analyzers[fieldGrams] = gramsAnalyzer
+	}
+	for name, analyzer := range analyzers {
 		word := mapping.NewTextFieldMapping()
-		word.Analyzer = keyword.Name
-		if name == fieldTime {
-			word.Analyzer = termsAnalyzer
-		}
+		word.Analyzer = analyzer
 		word.Store, word.DocValues, word.IncludeInAll, word.IncludeTermVectors = false, false, false, false
 		word.SkipFreqNorm = true
 		doc.AddFieldMappingsAt(name, word)

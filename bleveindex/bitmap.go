@@ -181,7 +181,7 @@ func (g *seg) ofTenant(tenant string) (*roaring.Bitmap, error) {
 func (g *seg) clause(c clause) (*roaring.Bitmap, error) {
 	switch {
 	case c.literals != nil:
-		return anyOf(c.literals, func(l literal) (*roaring.Bitmap, error) { return all(l.chosen(), g.part) })
+		return anyOf(c.literals, g.literal)
 	case c.written != nil:
 		return all(c.written.words, g.writtenWord)
 	}

@@ -8,6 +8,7 @@
 //
 //	text     code analyzer (words.go), with term vectors: phrases need positions
 //	prose    rank.Terms of the text with its date, without positions
+//	grams    trigrams of the folded text, where Options ask for them (trigram.go)
 //	tenant   keyword      session  keyword
 //	role     keyword      kind     keyword: turn, summary, file
 //	depth    keyword, decimal, -1 where there is none

@@ -13,7 +13,10 @@ import (
 //
 // A piece with something of the literal on both sides is a whole word of the
 // text; the first and the last may be the end and the beginning of one.
-type literal struct{ pieces []part }
+type literal struct {
+	pieces []part
+	grams  []string // see trigram.go
+}
 
 // part is a word, or a pair of characters, of a literal.
 type part struct {
@@ -25,7 +28,7 @@ type part struct {
 const minOpenBytes = 3
 
 func newLiteral(text string) literal {
-	var l literal
+	l := literal{grams: gramsOf(text)}
 	eachUnit(text, func(u unit) {
 		if u.run {
 			l.addRun(u)
@@ -98,14 +101,14 @@ func (l literal) chosen() (out []part) {
 }
 
 // narrowing is the plan of literals: those lists whose strings all have a
-// piece to look up.
-func narrowing(lists [][]string) plan {
+// piece, or trigrams, to look up.
+func narrowing(lists [][]string, trigrams bool) plan {
 	var p plan
 	for _, list := range lists {
 		c := clause{}
 		for _, text := range list {
 			l := newLiteral(text)
-			if len(l.chosen()) == 0 {
+			if len(l.chosen()) == 0 && !(trigrams && len(l.grams) > 0) {
 				c.literals = nil
 				break
 			}
@@ -119,4 +122,4 @@ func narrowing(lists [][]string) plan {
 }
 
 // Narrows implements api.IndexReader.
-func (x *Index) Narrows(lists [][]string) bool { return len(narrowing(lists)) > 0 }
+func (x *Index) Narrows(lists [][]string) bool { return len(narrowing(lists, x.trigrams)) > 0 }

@@ -38,7 +38,11 @@ type Options struct {
 	// LockTimeout is how long to wait for another process that holds the
 	// directory. 0 = one second.
 	LockTimeout time.Duration
-	Log         *slog.Logger // nil = silent
+	// Trigrams are indexed too (trigram.go): substrings and regular expressions
+	// are narrowed down by any three bytes of theirs. An index that was made the
+	// other way is ErrOutdated.
+	Trigrams bool
+	Log      *slog.Logger // nil = silent
 }
 
 // state is the internal row "lcm".
@@ -46,6 +50,8 @@ type state struct {
 	Schema int    `json:"schema"`
 	Epoch  string `json:"epoch"`
 	Upto   uint64 `json:"upto"`
+	// Trigrams: it has them.
+	Trigrams bool `json:"trigrams,omitempty"`
 }
 
 var stateKey = []byte("lcm")
@@ -58,6 +64,8 @@ type Index struct {
 
 	known known // of the segments
 
+	trigrams bool // as opened
+
 	mu     sync.Mutex
 	state  state
 	failed error // first error that Bleve reported in the background
@@ -68,7 +76,7 @@ var _ api.Index = (*Index)(nil)
 
 // Open opens the index in dir, making an empty one where there is none.
 func Open(dir string, o Options) (*Index, error) {
-	m, err := newMapping()
+	m, err := newMapping(o.Trigrams)
 	if err != nil {
 		return nil, fmt.Errorf("index %s: %w", dir, err)
 	}
@@ -78,7 +86,7 @@ func Open(dir string, o Options) (*Index, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	x := &Index{dir: dir, log: o.Log, state: state{Schema: schemaVersion, Epoch: o.Epoch}}
+	x := &Index{dir: dir, log: o.Log, trigrams: o.Trigrams, state: state{Schema: schemaVersion, Epoch: o.Epoch, Trigrams: o.Trigrams}}
 	config := map[string]any{"bolt_timeout": o.LockTimeout.String(), "asyncErrorCallbackName": asyncName}
 	listen(x)
 	_, statErr := os.Stat(dir)
@@ -128,11 +136,15 @@ func (x *Index) prepare(fresh, verify bool) error {
 	if err != nil {
 		return err
 	}
+	x.state = state{}
 	if err := json.Unmarshal(raw, &x.state); err != nil {
 		return damaged("index %s has no readable state: %v", x.dir, err)
 	}
 	if x.state.Schema != schemaVersion {
 		return problem.New(problem.Damaged, "index %s has schema %d, this build needs %d: %w", x.dir, x.state.Schema, schemaVersion, api.ErrOutdated)
+	}
+	if x.state.Trigrams != x.trigrams {
+		return problem.New(problem.Damaged, "index %s: trigrams are %v, the setting says %v: %w", x.dir, x.state.Trigrams, x.trigrams, api.ErrOutdated)
 	}
 	if verify {
 		return x.Verify()

@@ -20,9 +20,9 @@ type (
 )
 
 // planOf is the part of a query that the filters are not.
-func planOf(q Query) (plan, error) {
+func (x *Index) planOf(q Query) (plan, error) {
 	if len(q.Literals) > 0 {
-		return narrowing(q.Literals), nil
+		return narrowing(q.Literals, x.trigrams), nil
 	}
 	return parse(q.Text, q.Phrase)
 }
@@ -35,7 +35,7 @@ func (x *Index) Search(ctx context.Context, q Query) (out Hits, err error) {
 	if ctx.Err() != nil {
 		return out, x.searchError(ctx, ctx.Err())
 	}
-	p, err := planOf(q)
+	p, err := x.planOf(q)
 	if err != nil {
 		return out, err
 	}

@@ -34,6 +34,8 @@ type seg struct {
 	facts   *facts
 	base    uint64 // of its documents' numbers in the snapshot
 	dicts   map[string]segment.TermDictionary
+
+	trigrams bool // they are indexed
 }
 
 // reading runs fn over one state of the index.
@@ -57,7 +59,7 @@ func (x *Index) reading(ctx context.Context, fn func(*snapshot) error) error {
 		for _, ss := range state.Segments() {
 			s.segs = append(s.segs, &seg{
 				ctx: ctx, segment: ss.Segment(), deleted: ss.Deleted(), base: base,
-				facts: x.known.of(ss.Id()), dicts: map[string]segment.TermDictionary{},
+				facts: x.known.of(ss.Id()), dicts: map[string]segment.TermDictionary{}, trigrams: x.trigrams,
 			})
 			base += ss.Segment().Count()
 		}

@@ -20,6 +20,7 @@ type Doc = api.IndexDoc
 type document struct {
 	Text    string `json:"text"`
 	Prose   string `json:"prose"`
+	Grams   string `json:"grams"`
 	Tenant  string `json:"tenant"`
 	Session string `json:"session"`
 	Role    string `json:"role"`
@@ -31,7 +32,7 @@ type document struct {
 // Fields of a document and its id, as Bleve is given them.
 func Fields(d Doc) (id string, fields any) {
 	return api.DocID(d.Seq, d.Kind, d.Part), document{
-		Text: d.Text, Prose: rank.Dated(d.Time, d.Text), Tenant: d.Ref.Tenant, Session: d.Ref.Session, Role: d.Role,
+		Text: d.Text, Prose: rank.Dated(d.Time, d.Text), Grams: d.Text, Tenant: d.Ref.Tenant, Session: d.Ref.Session, Role: d.Role,
 		Kind: d.Kind, Depth: strconv.Itoa(d.Depth), Time: strings.Join(timeTerms(timeBits(d.Time)), " "),
 	}
 }

@@ -305,9 +305,9 @@ type Index interface {
 // ErrReopen: the index in use takes no more writes, and what is on disk is whole.
 var ErrReopen = errors.New("it must be opened anew")
 
-// ErrOutdated: an index of another build's schema, whole, but of no use here.
-// It is problem.Damaged too: it is thrown away all the same.
-var ErrOutdated = errors.New("it was made by another build")
+// ErrOutdated: an index of another build's schema, or of other settings, whole
+// but of no use here. It is problem.Damaged too: it is thrown away all the same.
+var ErrOutdated = errors.New("it was made by another build or with other settings")
 
 // Indexes opens the projector's index and replaces it.
 type Indexes interface {

@@ -181,6 +181,15 @@ func text(rng *rand.Rand, n int) string {
 
 func rate(n int, d time.Duration) float64 { return float64(n) / d.Seconds() }
 
+// mean of durations, in milliseconds.
+func mean(d []time.Duration) float64 {
+	sum := time.Duration(0)
+	for _, t := range d {
+		sum += t
+	}
+	return sum.Seconds() * 1e3 / float64(len(d))
+}
+
 // quantile of unsorted durations, in milliseconds.
 func quantile(d []time.Duration, q float64) float64 {
 	sort.Slice(d, func(i, j int) bool { return d[i] < d[j] })

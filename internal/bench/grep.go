@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -219,7 +220,9 @@ func get(ctx context.Context, url string) error {
 	return nil
 }
 
-// crowd asks from 64 callers at once.
+const crowdCallers = 64
+
+// crowd asks from many callers at once.
 func (r *rig) crowd(ctx context.Context) ([]Figure, error) {
 	r.say("64 callers at once")
 	m := grepMeasures()[0]
@@ -230,7 +233,7 @@ func (r *rig) crowd(ctx context.Context) ([]Figure, error) {
 	var mu sync.Mutex
 	var waits []time.Duration
 	var wg sync.WaitGroup
-	for c := range 64 {
+	for c := range crowdCallers {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(c), 5))
 			for range 20 {
@@ -249,10 +252,15 @@ func (r *rig) crowd(ctx context.Context) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What each of the callers would wait if all took turns and a search took as
+	// long as alone.
+	turns := mean(solo) * crowdCallers / float64(runtime.GOMAXPROCS(0))
 	return []Figure{
 		{"words, 64 callers at once, p95", quantile(waits, 0.95), "ms"},
 		{"words, 64 callers at once, slowest", quantile(waits, 1), "ms"},
 		{"words, alone, slowest", quantile(solo, 1), "ms"},
+		{"words, 64 callers taking turns at the speed of one", turns, "ms"},
+		{"words, 64 callers at once, slowest / that", quantile(waits, 1) / turns, ""},
 	}, nil
 }
 

@@ -96,7 +96,7 @@ func (n *Node) openReads() (reads, error) {
 	n.projector, err = projector.New(projector.Config{Partitions: parts, Witness: n.witnessPath()}, projector.Deps{
 		Log: n.log, Tasks: n.log,
 		Stores:  boltstore.Files{Path: n.rowsPath(), Log: n.slog},
-		Indexes: bleveindex.Files{Dir: n.indexDir()},
+		Indexes: bleveindex.Files{Dir: n.indexDir(), Options: bleveindex.Options{Trigrams: n.cfg.Projector.Trigrams}},
 		Due:     func(v *session.View) bool { return condense.Plan(v).Due() },
 		Scrub:   scrubber.Status,
 		Logger:  n.slog,

@@ -248,11 +248,7 @@ func TestEqualsBruteForce(t *testing.T) {
 			return func(text string) bool { return words.Locate(words.Fold(text)) != nil }, err
 		}
 	}
-	for _, m := range []struct {
-		mode  string
-		make  func() string
-		match func(api.GrepRequest) (func(string) bool, error)
-	}{
+	modes := []bruteMode{
 		{"words", func() string { return s.words(1) + " " + s.words(1) }, scan(false)},
 		{"phrase", func() string { return s.words(4) }, scan(true)},
 		{"substring", func() string { return s.stretch(25) }, func(r api.GrepRequest) (func(string) bool, error) {
@@ -273,31 +269,48 @@ func TestEqualsBruteForce(t *testing.T) {
 			re, err := regexp.Compile("(?" + flags + ":" + r.Pattern + ")")
 			return func(text string) bool { return re.MatchString(text) }, err
 		}},
-	} {
-		t.Run(m.mode, func(t *testing.T) {
-			some := 0
-			for n := range queries {
-				r := api.GrepRequest{Pattern: m.make(), Mode: m.mode, Limit: 200}
-				pass := s.filtered(&r)
-				r.IgnoreCase = (m.mode == "regex" || m.mode == "substring") && s.rng.IntN(4) == 0
-				r.Multiline = m.mode == "regex" && s.rng.IntN(4) == 0
-				match, err := m.match(r)
-				if err != nil {
-					continue // tested elsewhere: an error, never zero hits
-				}
-				want := s.scan(func(d kept) bool { return pass(d) && match(d.text) })
-				got, total := all(t, f, r)
-				if !slices.Equal(got, want) || total != len(want) {
-					t.Fatalf("seed %d, query %d: %+v\nfinds %v (total %d)\na scan %v", seed, n, r, got, total, want)
-				}
-				if len(want) > 0 {
-					some++
-				}
-			}
-			if some < queries/4 {
-				t.Errorf("only %d of %d queries find anything", some, queries)
-			}
-		})
+	}
+	for _, m := range modes {
+		t.Run(m.mode, func(t *testing.T) { m.equals(t, f, s, queries) })
+	}
+	f.halt()
+	f.deps.Indexes = bleveindex.Files{Dir: filepath.Join(f.dir, "index"), Options: bleveindex.Options{Trigrams: true}}
+	f.start() // makes the index anew
+	f.awaitIndex()
+	for _, m := range modes[2:] {
+		t.Run(m.mode+" with trigrams", func(t *testing.T) { m.equals(t, f, s, queries) })
+	}
+}
+
+// bruteMode is a mode with a maker of patterns, and what matches one.
+type bruteMode struct {
+	mode  string
+	make  func() string
+	match func(api.GrepRequest) (func(string) bool, error)
+}
+
+func (m bruteMode) equals(t *testing.T, f *fixture, s *shelf, queries int) {
+	some := 0
+	for n := range queries {
+		r := api.GrepRequest{Pattern: m.make(), Mode: m.mode, Limit: 200}
+		pass := s.filtered(&r)
+		r.IgnoreCase = (m.mode == "regex" || m.mode == "substring") && s.rng.IntN(4) == 0
+		r.Multiline = m.mode == "regex" && s.rng.IntN(4) == 0
+		match, err := m.match(r)
+		if err != nil {
+			continue // tested elsewhere: an error, never zero hits
+		}
+		want := s.scan(func(d kept) bool { return pass(d) && match(d.text) })
+		got, total := all(t, f, r)
+		if !slices.Equal(got, want) || total != len(want) {
+			t.Fatalf("seed %d, query %d: %+v\nfinds %v (total %d)\na scan %v", seed, n, r, got, total, want)
+		}
+		if len(want) > 0 {
+			some++
+		}
+	}
+	if some < queries/4 {
+		t.Errorf("only %d of %d queries find anything", some, queries)
 	}
 }
 

@@ -29,7 +29,7 @@ func (s *Service) openIndex() error {
 	}
 	switch {
 	case errors.Is(err, api.ErrOutdated):
-		s.log.Info("index of another build, making it anew from the rows", "error", err)
+		s.log.Info("index of another build or with other settings, making it anew from the rows", "error", err)
 	case err != nil:
 		s.log.Warn("index damaged, making it anew from the rows", "error", err)
 	default:
