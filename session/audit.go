@@ -45,6 +45,35 @@ func (q Reader) AuditEntries(from, to, after uint64) (faults []string, last uint
 	return a.faults, after, nil
 }
 
+// Uncovered counts the turns on the path that no summary covers yet. It reads
+// the nodes, never the turns.
+func (q Reader) Uncovered() (int, error) {
+	h, err := q.Head()
+	if err != nil {
+		return 0, err
+	}
+	path := Path(h.Path)
+	var covered []events.Range
+	for n := uint64(1); n <= h.Nodes; n++ {
+		d, err := q.Node(n)
+		if err != nil {
+			return 0, err
+		}
+		if d.Depth == 0 && path.Covers(d.Covered) {
+			covered = append(covered, d.Covered...)
+		}
+	}
+	slices.SortFunc(covered, func(x, y events.Range) int { return cmp.Compare(x.First, y.First) })
+	left, next := path.Len(), uint64(0) // next: behind what is counted
+	for _, r := range covered {
+		if r.First = max(r.First, next); r.First <= r.Last {
+			left -= Count(path.Between(r.First, r.Last))
+			next = r.Last + 1
+		}
+	}
+	return left, nil
+}
+
 type audit struct {
 	Reader
 	deep   bool

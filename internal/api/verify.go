@@ -44,6 +44,7 @@ type VerifyReply struct {
 	First    uint64        `json:"first"` // first and last position of the log
 	Last     uint64        `json:"last"`
 	Events   uint64        `json:"events"`  // read
+	Bytes    uint64        `json:"bytes"`   // of their payloads
 	Valid    uint64        `json:"valid"`   // that link
 	Unknown  uint64        `json:"unknown"` // of a later build, among the valid
 	Sessions int           `json:"sessions"`

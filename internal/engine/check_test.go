@@ -69,6 +69,7 @@ func (c *checker) structure() {
 	if err != nil || len(faults) > 0 {
 		t.Fatalf("audit: %v %v\n%s", err, faults, c.w.dump())
 	}
+	c.uncovered()
 	h := c.w.fold.Head()
 	if faults, _, err = c.w.reader().AuditEntries(1, h.Entries, 0); err != nil || len(faults) > 0 {
 		t.Fatalf("audit of entries: %v %v", err, faults)
@@ -78,6 +79,28 @@ func (c *checker) structure() {
 		if err != nil || body != nil && !bytes.Equal(body, c.w.payloads[n]) {
 			t.Fatalf("e%d is not what was appended (%v)", n, err)
 		}
+	}
+}
+
+// uncovered: what is counted as under no summary is what no leaf on the path holds.
+func (c *checker) uncovered() {
+	t := c.w.t
+	t.Helper()
+	h := c.w.fold.Head()
+	path := session.Path(h.Path)
+	left := map[uint64]bool{}
+	for _, n := range path.After(0) {
+		left[n] = true
+	}
+	for n := uint64(1); n <= h.Nodes; n++ {
+		if d := c.w.node(n); d.Depth == 0 && path.Covers(d.Covered) {
+			for _, e := range session.Path(d.Covered).After(0) {
+				delete(left, e)
+			}
+		}
+	}
+	if n, err := c.w.reader().Uncovered(); err != nil || n != len(left) {
+		t.Fatalf("%d turns are under no summary (%v), want %d", n, err, len(left))
 	}
 }
 

@@ -84,13 +84,14 @@ func (n *Node) openReads() (reads, error) {
 	if err != nil {
 		return nil, err
 	}
+	walk := func(ctx context.Context, o verify.Options) (*api.VerifyReply, error) {
+		return verify.Run(ctx, n.log, o)
+	}
 	scrubber := scrub.New(scrub.Config{
 		EventsPerSecond: n.cfg.Scrub.EventsPerSecond, Every: time.Duration(n.cfg.Scrub.EveryHours) * time.Hour,
 		File: filepath.Join(filepath.Dir(n.rowsPath()), "scrub.json"),
 	}, scrub.Deps{
-		Verify: func(ctx context.Context, o verify.Options) (*api.VerifyReply, error) {
-			return verify.Run(ctx, n.log, o)
-		},
+		Verify: walk,
 		Logger: n.slog,
 	})
 	n.projector, err = projector.New(projector.Config{Partitions: parts, Witness: n.witnessPath()}, projector.Deps{
@@ -99,6 +100,7 @@ func (n *Node) openReads() (reads, error) {
 		Indexes: bleveindex.Files{Dir: n.indexDir(), Options: bleveindex.Options{Trigrams: n.cfg.Projector.Trigrams}},
 		Due:     func(v *session.View) bool { return condense.Plan(v).Due() },
 		Scrub:   scrubber.Status,
+		Verify:  func(ctx context.Context) (*api.VerifyReply, error) { return walk(ctx, verify.Options{}) },
 		Logger:  n.slog,
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ func (d *doctor) sessions(ctx context.Context) {
 	for ref := range marked {
 		unowned = append(unowned, fmt.Sprintf("session %s is marked as due and does not exist", ref))
 	}
-	if !d.add("sessions", faults, fmt.Sprintf("%d sessions: leaves, paths, spans, node shapes, children, coverage, references and cuts hold together", n)) {
+	if !d.add("sessions", faults, fmt.Sprintf("%d sessions: leaves, paths, spans, node shapes, children, coverage, references and cuts hold together; %d turns are under no summary yet", n, d.uncovered)) {
 		d.storeBad = true
 	}
 	if !d.add("tasks", unowned, "every session over its soft threshold, and no other, is marked for the dispatcher") {
@@ -106,6 +106,11 @@ func (d *doctor) session(ref events.Ref) []string {
 				return nil, err
 			}
 		}
+		n, err := r.Uncovered()
+		if err != nil {
+			return nil, err
+		}
+		d.uncovered += n
 		return r.Audit(d.deep)
 	})
 	last := uint64(0)

@@ -48,12 +48,14 @@ func (s *Service) Doctor(ctx context.Context, q api.DoctorRequest) (*api.DoctorR
 
 // doctor collects checks.
 type doctor struct {
-	s        *Service
-	deep     bool
-	checks   []api.Check
-	losses   []string // lost positions, some
-	storeBad bool
-	indexBad bool
+	s      *Service
+	deep   bool
+	checks []api.Check
+	losses []string // lost positions, some
+	// uncovered turns of all sessions: on the path, and under no summary.
+	uncovered int
+	storeBad  bool
+	indexBad  bool
 }
 
 func (d *doctor) repaired() string {
@@ -103,6 +105,9 @@ func faultsOf(err error) []string {
 
 func (d *doctor) run(ctx context.Context) {
 	d.log(ctx)
+	if d.deep && d.s.deps.Verify != nil {
+		d.events(ctx)
+	}
 	// A store of another schema does not open, and no check is reached.
 	d.add("schema", nil, fmt.Sprintf("rows of schema %d, as this build reads and writes them", session.SchemaVersion))
 	d.progress(ctx)
@@ -125,6 +130,34 @@ func (d *doctor) log(ctx context.Context) {
 		err = a.belongs(ctx, d.s.deps.Log, d.s.cfg.Partitions)
 	}
 	d.add("log", faultsOf(err), fmt.Sprintf("epoch %s, applied position %d is in the log as it was applied", d.s.deps.Log.Epoch(), a.at.Seq))
+}
+
+// events reads the whole log, as `lcm verify` does.
+func (d *doctor) events(ctx context.Context) {
+	r, err := d.s.deps.Verify(ctx)
+	if err != nil {
+		d.add("events", faultsOf(err), "")
+		return
+	}
+	faults := d.logFaults(r.Faults)
+	if len(faults) > 0 && r.More > 0 {
+		faults = append(faults, fmt.Sprintf("%d more: `lcm verify` names them", r.More))
+	}
+	d.add("events", faults, fmt.Sprintf("%d events up to position %d were read, %d bytes of payloads; each is whole and follows the one before", r.Events, r.Last, r.Bytes))
+}
+
+// logFaults says what a walk over the log found. A position that was lost for
+// good is told elsewhere; an event that does not count and was rejected when it
+// came is its publisher's fault, not the log's.
+func (d *doctor) logFaults(found []api.VerifyFault) []string {
+	var out []string
+	for _, f := range found {
+		if f.Kind == api.FaultLost || f.Kind == api.FaultBroken && d.wasRejected(f.Seq) {
+			continue
+		}
+		out = append(out, fmt.Sprintf("position %d is %s: %s", f.Seq, f.Kind, f.Reason))
+	}
+	return out
 }
 
 // progress: a projection that is behind must be moving.
@@ -250,9 +283,7 @@ func (d *doctor) lost() {
 	d.add("lost", faultsOf(err), detail)
 }
 
-// scrub tells what the background walk over the log found last. An event that
-// does not count and was rejected when it came is its publisher's fault, not the
-// log's.
+// scrub tells what the background walk over the log found last.
 func (d *doctor) scrub() {
 	st := d.s.scrubbed()
 	if st == nil {
@@ -265,13 +296,7 @@ func (d *doctor) scrub() {
 	if st.Running {
 		detail += fmt.Sprintf("; it is being read, at %d of %d", st.Position, st.Last)
 	}
-	var faults []string
-	for _, f := range st.Faults {
-		if f.Kind == api.FaultLost || f.Kind == api.FaultBroken && d.wasRejected(f.Seq) {
-			continue
-		}
-		faults = append(faults, fmt.Sprintf("position %d is %s: %s", f.Seq, f.Kind, f.Reason))
-	}
+	faults := d.logFaults(st.Faults)
 	if n := int(st.Missing); n > len(faults) {
 		faults = append(faults, fmt.Sprintf("%d positions are missing in all: `lcm verify` names them", n))
 	}

@@ -44,6 +44,9 @@ type Deps struct {
 	// Scrub tells what the background walk over the log has found; nil = none
 	// runs.
 	Scrub func() *api.ScrubStatus
+	// Verify reads and checks the whole log, for a deep run of the doctor; nil =
+	// the log is not read.
+	Verify func(context.Context) (*api.VerifyReply, error)
 	// Logger of state changes; nil = silent.
 	Logger *slog.Logger
 }

@@ -168,9 +168,10 @@ func TestDoctorSeesAStandstill(t *testing.T) {
 	}
 }
 
-// TestDoctorTellsWhatTheScrubberFound: a missing position, or one that changed
-// since it was applied, is a fault; an event that was rejected as it came is not.
-func TestDoctorTellsWhatTheScrubberFound(t *testing.T) {
+// TestDoctorTellsWhatIsWrongWithTheLog: a missing position, or one that changed
+// since it was applied, is a fault, whether the scrubber found it or a deep run; an
+// event that was rejected as it came is not.
+func TestDoctorTellsWhatIsWrongWithTheLog(t *testing.T) {
 	log := newLog("E1")
 	log.say(ref("a"), events.RoleUser, "one")
 	log.put(events.Message{Subject: events.Subject(events.LaneTimeline, ref("a"), log.parts), Data: []byte("forged")}) // at 2
@@ -178,6 +179,9 @@ func TestDoctorTellsWhatTheScrubberFound(t *testing.T) {
 	var found atomic.Pointer[api.ScrubStatus]
 	found.Store(&api.ScrubStatus{})
 	f.deps.Scrub = func() *api.ScrubStatus { return found.Load() }
+	f.deps.Verify = func(context.Context) (*api.VerifyReply, error) {
+		return &api.VerifyReply{Events: 9, Last: 9, Faults: found.Load().Faults}, nil
+	}
 	f.start()
 	f.awaitIndex()
 	walked := api.ScrubStatus{Epoch: "E1", Last: 9, Ended: time.Unix(1, 0), Started: time.Unix(0, 0)}
@@ -203,6 +207,12 @@ func TestDoctorTellsWhatTheScrubberFound(t *testing.T) {
 		i := strings.Index(fmt.Sprint(r.Checks), "{scrub ")
 		if i < 0 || r.OK != c.ok || !strings.Contains(fmt.Sprint(r.Checks)[i:], c.says) {
 			t.Errorf("%s: ok %v, %v", c.name, r.OK, r.Checks)
+		}
+		if r, err = f.Doctor(within(t), api.DoctorRequest{Deep: true}); err != nil || c.epoch != "E1" {
+			continue // what an earlier walk found of another log says nothing of this one
+		}
+		if i = strings.Index(fmt.Sprint(r.Checks), "{events "); i < 0 || r.OK != c.ok || !c.ok && !strings.Contains(fmt.Sprint(r.Checks)[i:], c.says) {
+			t.Errorf("%s, read by --deep: ok %v, %v", c.name, r.OK, r.Checks)
 		}
 	}
 }

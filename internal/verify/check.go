@@ -71,6 +71,7 @@ func (c *check) add(d *decoded) {
 	c.lost(c.next, seq)
 	c.next = seq + 1
 	c.out.Events++
+	c.out.Bytes += uint64(len(d.Record.Data))
 	if d.err != nil {
 		c.broken(nil, d, d.err.Error())
 		return
