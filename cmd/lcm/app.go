@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -150,6 +151,9 @@ func (a *app) exit(cmd *cobra.Command, err error) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
+	if errors.Is(err, syscall.EPIPE) {
+		return exitPipe
+	}
 	p := problem.From(err)
 	if !a.started && p.Code == problem.Internal {
 		p = problem.New(problem.Invalid, "%s", err.Error()).WithHint("see `%s --help`", cmd.CommandPath())
@@ -161,6 +165,9 @@ func (a *app) exit(cmd *cobra.Command, err error) int {
 	fmt.Fprintln(a.err, "lcm: "+visible(oneLine(p.Error())))
 	return p.Exit()
 }
+
+// exitPipe is what a shell says of a command that wrote to a pipe nobody reads.
+const exitPipe = 128 + int(syscall.SIGPIPE)
 
 // exitCode ends a command that has said all there is to say.
 type exitCode int

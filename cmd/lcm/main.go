@@ -15,6 +15,9 @@ import (
 var version = "dev"
 
 func main() {
+	// `lcm show | head`: a reader that has seen enough is no reason to leave the
+	// store as after a crash. The write fails instead, and the command ends.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

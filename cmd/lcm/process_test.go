@@ -456,3 +456,29 @@ func TestEightStartAtOnce(t *testing.T) {
 		t.Errorf("%d turns, want 8", len(got))
 	}
 }
+
+// `lcm show | head`: who reads may stop reading, and the store is left as it should be.
+func TestOutputThatNobodyReads(t *testing.T) {
+	data := t.TempDir()
+	appendLines(t, data, "s", fmt.Sprintf(`{"id":"a","role":"user","content":%q}`, strings.Repeat("much to say ", 50_000)))
+	c := command(t, "--data-dir", data, "show", "s")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	c.Stderr = &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Close()
+	if err := c.Wait(); c.ProcessState.ExitCode() != exitPipe || errs.Len() > 0 {
+		t.Errorf("%v, %q; want exit %d and not a word", err, errs.String(), exitPipe)
+	}
+	if r := lcm(t, data, "status"); r.code != 0 || r.err != "" {
+		t.Errorf("the next command: %d %s", r.code, r.err)
+	}
+}

@@ -23,6 +23,7 @@ var version = "dev"
 // Main is the main function of a role's binary: it runs the role until it is
 // told to stop, and returns the exit code.
 func Main(name string, r Roles, args []string, stdout, stderr io.Writer) int {
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may go away
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := runRole(ctx, name, r, args, stdout, stderr)
