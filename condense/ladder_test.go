@@ -124,6 +124,41 @@ func TestLadder(t *testing.T) {
 	}
 }
 
+// The gate is the input, however much the hard cap would allow: a summary that is
+// not smaller than what it summarises is none.
+func TestGateIsTheInput(t *testing.T) {
+	lines, job := someLines(1800), leafJob(1_200) // hard cap 3,600
+	probe, err := Ladder{Summarizer: summarizers["terse"]}.Leaf(context.Background(), job, lines, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := probe.InputTokens
+	for _, c := range []struct{ size, level int }{
+		{input / 2, 1}, {input - 20, 1}, {input, 3}, {input + 1, 3}, {input + 500, 3},
+	} {
+		l := Ladder{Summarizer: answer(func(Request) string { return strings.TrimSpace(strings.Repeat("word ", c.size)) })}
+		n, err := l.Leaf(context.Background(), job, lines, false)
+		if err != nil || n.Primary.Level != c.level || n.Primary.Tokens >= input {
+			t.Errorf("an answer of %d tokens to %d: %+v, %v; want level %d", c.size, input, n, err, c.level)
+		}
+	}
+}
+
+// What no model wrote says, too, what expanding it would recover.
+func TestTruncatedCloses(t *testing.T) {
+	for _, target := range []int{40, 200, 600} {
+		n, err := Ladder{Summarizer: summarizers["nothing"]}.Leaf(context.Background(), leafJob(target), someLines(3000), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := n.Primary.Text
+		if closes := strings.HasSuffix(text, "\nExpand for: the original turns, e1 to e9"); closes != (target >= leastToClose) || n.Primary.Tokens > target {
+			t.Errorf("target %d, %d tokens: %q", target, n.Primary.Tokens, text)
+		}
+		checkNode(t, n)
+	}
+}
+
 func checkNode(t *testing.T, n *events.NodeCommitted) {
 	t.Helper()
 	tiers := []events.Tier{n.Primary}

@@ -11,11 +11,22 @@ import (
 // input.
 const TruncatedTag = "[lcm:truncated]"
 
+// The line that says what expanding recovers takes about closingTokens; where a
+// text has less than leastToClose, they are worth more than the line.
+const (
+	closingTokens = 20
+	leastToClose  = 80
+)
+
 // truncated is level 3. It always succeeds and is always strictly smaller than
 // the input: a line costs lineOverhead tokens before it says anything, more
 // than the tag alone.
 func (c *climb) truncated() events.Tier {
-	text := Truncate(c.lines, min(truncateMax, c.node.Bounds.Target, c.input/2))
+	limit := min(truncateMax, c.node.Bounds.Target, c.input/2)
+	text := withClosing(Truncate(c.lines, limit-closingTokens), c.lines)
+	if limit < leastToClose || tokens.Count(text) > limit {
+		text = Truncate(c.lines, limit)
+	}
 	return events.Tier{Text: text, Tokens: tokens.Count(text), Level: 3}
 }
 

@@ -151,8 +151,9 @@ func cpu(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// A context of a condensed session of 100,000 turns takes at most 2 ms in the
-// middle and 20 ms at worst, and reads what it renders, never the session.
+// A context of a condensed session of 100,000 turns reads what it renders, never
+// the session, and so takes little: 2 ms in the middle and 20 ms at worst where the
+// machine does nothing else. Here it is processor time that is bounded.
 func TestContextReadsWhatItRenders(t *testing.T) {
 	turns := 100_000
 	if testing.Short() {
@@ -168,17 +169,17 @@ func TestContextReadsWhatItRenders(t *testing.T) {
 		assemble(t, f, rf)
 		took = append(took, time.Since(start))
 	}
-	perContext := int(reads.Load()-before) / rounds
+	perContext, spent := int(reads.Load()-before)/rounds, (cpu(t)-busy)/rounds
 	slices.Sort(took)
 	t.Logf("p50 %s, p99 %s, processor %s; %d row reads for %d parts", took[rounds/2], took[rounds*99/100],
-		(cpu(t)-busy)/rounds, perContext, len(c.Parts))
+		spent, perContext, len(c.Parts))
 	// An entry is read twice (view and turns), with its body; a pointer with
 	// its parents and its repair; the rest is a handful.
 	if most := 8*len(c.Parts) + 60; perContext > most {
 		t.Errorf("%d row reads for %d parts, at most %d expected", perContext, len(c.Parts), most)
 	}
-	if !testing.Short() && (took[rounds/2] > 2*time.Millisecond || took[rounds*99/100] > 20*time.Millisecond) {
-		t.Logf("slower than the 2 ms and 20 ms of an idle machine")
+	if most := 12 * time.Millisecond; !testing.Short() && spent > most {
+		t.Errorf("%s of a processor for a context, at most %s expected", spent, most)
 	}
 }
 
