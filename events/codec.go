@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -171,8 +170,9 @@ func (m Message) ChainHash(prev Hash) Hash {
 		}
 	}
 	slices.Sort(names)
-	scratch := chainScratch.Get().(*[]byte)
-	buf := (*scratch)[:0]
+	block := scratch.Get().(*[]byte)
+	defer giveBack(block)
+	buf := (*block)[:0]
 	put := func(s string) {
 		buf = binary.BigEndian.AppendUint64(buf, uint64(len(s)))
 		buf = append(buf, s...)
@@ -189,25 +189,15 @@ func (m Message) ChainHash(prev Hash) Hash {
 		h := sha256.New()
 		h.Write(buf)
 		h.Write(m.Data)
-		*scratch = buf
-		chainScratch.Put(scratch)
+		*block = buf
 		var sum Hash
 		h.Sum(sum[:0])
 		return sum
 	}
 	buf = append(buf, m.Data...)
-	sum := sha256.Sum256(buf)
-	*scratch = buf
-	chainScratch.Put(scratch)
-	return sum
+	*block = buf
+	return sha256.Sum256(buf)
 }
-
-// chainScratch is what events are laid out in to be hashed: one block of bytes
-// is hashed faster than many pieces, and every event of a log is.
-var chainScratch = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
-
-// maxScratch bounds what is copied, and kept, for that.
-const maxScratch = 64 << 10
 
 // Envelope reads the headers. The error is ErrMalformed.
 func (m Message) Envelope() (Envelope, error) {

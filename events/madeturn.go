@@ -24,18 +24,15 @@ const maxNumbers = 2*20 + len(`,"parent":`)
 func MakeTurn(t *TurnAppended) (*MadeTurn, error) {
 	c := *t
 	c.Entry, c.Parent = 0, 0
-	id, err := marshal(c.ID)
-	if err == nil {
-		var data []byte
-		if data, err = marshal(&c); err == nil {
-			entry := len(`{"id":`) + len(id) + len(`,"entry":`)
-			return &MadeTurn{
-				Hash: t.ContentHash(), Source: t.SourceHash(),
-				head: data[:entry:entry], tail: data[entry+len("0"):],
-			}, nil
-		}
+	data, err := appendTurn(nil, &c)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", TypeTurnAppended, err)
 	}
-	return nil, fmt.Errorf("encode %s: %w", TypeTurnAppended, err)
+	entry := len(appendString(nil, c.ID)) + len(`{"id":,"entry":`)
+	return &MadeTurn{
+		Hash: t.ContentHash(), Source: t.SourceHash(),
+		head: data[:entry:entry], tail: data[entry+len("0"):],
+	}, nil
 }
 
 // Bytes is the size of the payload at most.

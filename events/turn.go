@@ -77,13 +77,18 @@ func (b Block) DerivedText() string { return DeriveText([]Block{b}) }
 // ContentHash identifies what a turn says: 16 hex digits over its role and
 // blocks. Equal content under one id is the same turn whatever its metadata.
 func (t *TurnAppended) ContentHash() string {
-	h := sha256.New()
-	h.Write([]byte(t.Role))
-	h.Write([]byte{0})
-	enc := json.NewEncoder(h)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(t.AllBlocks()) // strings and numbers only: cannot fail
-	return hex.EncodeToString(h.Sum(nil)[:8])
+	buf := scratch.Get().(*[]byte)
+	defer giveBack(buf)
+	*buf = append((*buf)[:0], t.Role...)
+	*buf = append(*buf, 0)
+	if t.Blocks == nil && t.Text != "" { // AllBlocks, without making them
+		one := Block{Type: BlockText, Text: t.Text}
+		*buf = append(appendBlock(append(*buf, '['), &one), ']')
+	} else {
+		*buf = appendBlocks(*buf, t.Blocks)
+	}
+	*buf = append(*buf, '\n')
+	return HashBytes(*buf)
 }
 
 // SourceHash identifies the verbatim source of a turn, "" where it has none.
@@ -118,6 +123,9 @@ func callIDs(blocks []Block, kind BlockType) []string {
 
 // marshal encodes without HTML escaping and without the trailing newline.
 func marshal(v any) ([]byte, error) {
+	if t, ok := v.(*TurnAppended); ok && t != nil {
+		return appendTurn(nil, t)
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
