@@ -18,7 +18,8 @@ type Config struct {
 	// Larger ones gain little and make readers' pages last longer. While the
 	// log is followed live, a batch is what arrived during the last commit and
 	// within CommitEvery, 100 ms, unless a read waits for it: a transaction has
-	// its fixed cost, and that is taken from the appends.
+	// its fixed cost, and that is taken from the appends. Where more than
+	// BusyEvents come in that time it goes on, for five times as long.
 	BatchEvents int
 	BatchBytes  int
 	CommitEvery time.Duration

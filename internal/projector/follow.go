@@ -111,6 +111,7 @@ func (s *Service) follow(ctx context.Context, a *applier, until uint64, progress
 			if len(records) == 0 {
 				return nil
 			}
+			s.hear(records[len(records)-1].Seq)
 			select {
 			case ahead <- s.decoder.all(records):
 				return nil
@@ -129,6 +130,15 @@ func (s *Service) follow(ctx context.Context, a *applier, until uint64, progress
 		return nil
 	}
 	return err
+}
+
+// hear notes how far events have come, into whichever store.
+func (s *Service) hear(seq uint64) {
+	for have := s.heard.Load(); seq > have; have = s.heard.Load() {
+		if s.heard.CompareAndSwap(have, seq) {
+			return
+		}
+	}
 }
 
 var errReached = errors.New("position reached")
@@ -188,12 +198,15 @@ func upTo(items []item, until uint64) []item {
 
 // gather adds what is decoded already, and what arrives within CommitEvery
 // unless a read waits for it: a transaction costs a sync however small it is.
+// While events come fast it goes on for floodCommits times as long: of events
+// of the same sessions, many are hardly more to write than few.
 func (s *Service) gather(ctx context.Context, items []item, ahead <-chan []item, until uint64) []item {
-	var late <-chan time.Time
-	for len(items) < s.cfg.BatchEvents && items[len(items)-1].record.Seq < until {
+	var late *time.Timer
+	bytes, seen := bytesOf(items), 0
+	for waits := 0; len(items) < s.cfg.BatchEvents && bytes < s.cfg.BatchBytes && items[len(items)-1].record.Seq < until; {
 		select {
 		case more := <-ahead:
-			items = append(items, more...)
+			items, bytes = append(items, more...), bytes+bytesOf(more)
 			continue
 		default:
 		}
@@ -201,21 +214,33 @@ func (s *Service) gather(ctx context.Context, items []item, ahead <-chan []item,
 			return items
 		}
 		if late == nil {
-			t := time.NewTimer(s.cfg.CommitEvery)
-			defer t.Stop()
-			late = t.C
+			late, seen = time.NewTimer(s.cfg.CommitEvery), len(items)
+			defer late.Stop()
 		}
 		select {
 		case more := <-ahead:
-			items = append(items, more...)
+			items, bytes = append(items, more...), bytes+bytesOf(more)
 		case <-s.applied.urgent:
-		case <-late:
-			return items
+		case <-late.C:
+			if waits++; waits == floodCommits || uint64(len(items)-seen) < s.cfg.BusyEvents {
+				return items
+			}
+			late.Reset(s.cfg.CommitEvery)
+			seen = len(items)
 		case <-ctx.Done():
 			return items
 		}
 	}
 	return items
+}
+
+const floodCommits = 5
+
+func bytesOf(items []item) (n int) {
+	for i := range items {
+		n += len(items[i].record.Data)
+	}
+	return n
 }
 
 // fits is how many items make one transaction.

@@ -101,16 +101,19 @@ func (s *Service) indexLoop(ctx context.Context) error {
 	if err != nil {
 		err = errIndex{err}
 	}
+	cost := firstCost
 	for failures := 0; ; {
 		if err != nil {
 			failures++
 			err = s.recover(ctx, err, failures)
-		} else if err = s.awaitWork(ctx); err == nil {
-			start := time.Now()
+		} else if err = s.awaitWork(ctx, cost); err == nil {
+			from, start := s.indexed.Seq(), time.Now()
 			if err = s.indexSome(ctx); err == nil {
 				failures = 0
 				s.indexTrouble.Over(s.log, "index", "index follows the rows again")
-				err = s.yield(ctx, time.Since(start))
+				if upto := s.indexed.Seq(); upto > from {
+					cost = time.Since(start) / time.Duration(upto-from)
+				}
 			}
 		}
 		if ctx.Err() != nil {
@@ -118,6 +121,9 @@ func (s *Service) indexLoop(ctx context.Context) error {
 		}
 	}
 }
+
+// firstCost of indexing a row, until one is measured.
+const firstCost = 200 * time.Microsecond
 
 // longestPause between two attempts at an index that keeps failing.
 const longestPause = 5 * time.Second
@@ -160,8 +166,9 @@ func (s *Service) recover(ctx context.Context, cause error, failures int) error 
 }
 
 // awaitWork waits for rows that are not indexed, then until a batch is full or
-// IndexEvery has passed.
-func (s *Service) awaitWork(ctx context.Context) error {
+// IndexEvery has passed, and then for the appends' sake. cost is what a row
+// takes.
+func (s *Service) awaitWork(ctx context.Context, cost time.Duration) error {
 	upto, err := s.awaitRows(ctx)
 	if err != nil {
 		return err
@@ -169,22 +176,27 @@ func (s *Service) awaitWork(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, s.cfg.IndexEvery)
 	_ = s.applied.Wait(wait, upto+uint64(s.cfg.IndexDocs)) // or what there is by then
 	cancel()
-	return ctx.Err()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return s.yield(ctx, cost*time.Duration(min(s.applied.Seq()-upto, uint64(s.cfg.IndexDocs))))
 }
 
 // yield leaves the processors to the fold and the appends while events come
-// fast and nobody waits for the index: for as long as makes the time just
-// worked its share, and longer the faster they come. A flood is over sooner
+// fast and nobody waits for the index: for as long as makes the work ahead its
+// share of the time, and longer the faster they come. A flood is over sooner
 // than the index could follow it, and every batch of it holds the appends up.
-func (s *Service) yield(ctx context.Context, worked time.Duration) error {
-	rest := worked * time.Duration(100-s.cfg.IndexShare) / time.Duration(s.cfg.IndexShare)
+func (s *Service) yield(ctx context.Context, work time.Duration) error {
+	rest := work * time.Duration(100-s.cfg.IndexShare) / time.Duration(s.cfg.IndexShare)
 	for rest > 0 && !s.indexed.demanded(s.applied.Seq()) {
 		step := min(rest, s.cfg.IndexEvery)
 		before, start := s.applied.Seq(), time.Now()
 		if err := await.Sleep(ctx, step); err != nil {
 			return err
 		}
-		came, busy := s.applied.Seq()-before, s.cfg.BusyEvents*uint64(time.Since(start))/uint64(s.cfg.IndexEvery)
+		// What was heard and is not applied counts: while a transaction is
+		// written, the rows stand still.
+		came, busy := s.heard.Load()-before, s.cfg.BusyEvents*uint64(time.Since(start))/uint64(s.cfg.IndexEvery)
 		if came <= busy {
 			return nil
 		}

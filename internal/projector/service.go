@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -35,8 +36,9 @@ type Service struct {
 	index  api.Index
 	closed bool
 
-	applied *watermark // rows
-	indexed *watermark // documents
+	applied *watermark    // rows
+	indexed *watermark    // documents
+	heard   atomic.Uint64 // position that has come from the log, applied or not
 
 	debt debt
 
@@ -125,6 +127,7 @@ func (s *Service) open(ctx context.Context) (*applier, error) {
 	s.store = store
 	s.mu.Unlock()
 	s.applied.Set(a.at.Seq)
+	s.hear(a.at.Seq)
 	close(s.opened)
 	return a, nil
 }
