@@ -76,13 +76,18 @@ func gaveUp(ref events.Ref, err error) error {
 
 // look asks the projection what it knows of the job's ids and where the
 // session stands. Without a lane, and after every drop of one, it waits for
-// the projection to have seen the subject's last event.
+// the projection to have seen the subject's last event. A lane that knows all
+// of its session is not asked about for headEvery.
 func (s *Service) look(ctx context.Context, j *job) error {
-	lane := s.lanes.state(j.ref, s.c.Unprojected, s.d.Clock())
-	r := api.LookupRequest{Ref: j.ref, Token: events.Position{Epoch: s.epoch, Seq: max(lane.base, lane.wait)}, SkipHead: !lane.head}
-	r.IDs, r.Compactions = j.ids()
+	lane := s.lanes.state(j.ref, s.c.LaneIDs, s.c.Unprojected, s.d.Clock())
 	j.limit = s.settingsOf(j, lane.known && lane.settings.LargeFileChars > 0, lane.settings).LargeFileChars
-	r.Calls = s.unknownCalls(j, j.limit)
+	calls := s.unknownCalls(j, j.limit)
+	if lane.whole && !lane.head && len(calls) == 0 {
+		j.looked, j.headless = &api.LookupReply{Watermark: events.Position{Epoch: s.epoch, Seq: lane.base}}, true
+		return nil
+	}
+	r := api.LookupRequest{Ref: j.ref, Calls: calls, Token: events.Position{Epoch: s.epoch, Seq: max(lane.base, lane.wait)}, SkipHead: !lane.head}
+	r.IDs, r.Compactions = j.ids()
 	last := uint64(0)
 	subject := events.Subject(events.LaneTimeline, j.ref, s.partitions)
 	if !lane.known {

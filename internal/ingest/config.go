@@ -193,8 +193,8 @@ type Deps struct {
 	// NewID makes the id of a live turn without one; nil = a ULID.
 	NewID    func() string
 	Measures Measures
-	// Observe is called after every commit, by the committer: it must be
-	// quick. nil = nobody.
+	// Observe is called after every commit, one at a time, by the committer: it
+	// must be quick. nil = nobody.
 	Observe func(Committed)
 	// Answered is called after every append, beside others. nil = nobody.
 	Answered func(r api.AppendRequest, reply *api.AppendReply, err error, took time.Duration)

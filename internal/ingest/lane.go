@@ -24,6 +24,9 @@ type lane struct {
 	compactions map[string]uint64 // likewise, of foreign compactions
 	// order of both by position: what is forgotten first.
 	order []laneID
+	// whole: these are all ids of the session, so that nobody else has to be
+	// asked about one.
+	whole bool
 
 	// asked is when the projection was last asked where the session stands.
 	asked time.Time
@@ -80,18 +83,20 @@ type laneState struct {
 	settings events.Settings
 	// head: it is time to ask where the session stands.
 	head bool
+	// whole: the lane knows every id, and is not about to forget any.
+	whole bool
 }
 
-// state of a session's lane. Where too much of it is ahead of the projection
-// it says how far to wait.
-func (t *lanes) state(ref events.Ref, unprojected int, now time.Time) laneState {
+// state of a session's lane that keeps some ids. Where too much of it is ahead
+// of the projection it says how far to wait.
+func (t *lanes) state(ref events.Ref, keep, unprojected int, now time.Time) laneState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.byRef[ref]
 	if l == nil {
 		return laneState{head: true}
 	}
-	s := laneState{known: true, base: l.base, settings: l.head.settings}
+	s := laneState{known: true, base: l.base, settings: l.head.settings, whole: l.whole && len(l.order) < keep}
 	if s.head = now.Sub(l.asked) >= headEvery; s.head {
 		l.asked = now
 	}
@@ -141,6 +146,9 @@ func (l *lane) learn(j *job, keep int) bool {
 	// A projection that has seen all of the lane is the truth about it: other
 	// writers' events, and what became of ours in the fold.
 	if w >= l.head.lastSeq && !j.headless {
+		if r.Head.Timeline.LastSeq > l.head.lastSeq { // with ids that are not here
+			l.whole, l.base = false, w
+		}
 		l.head = headOf(r.Head)
 	}
 	l.forget(w, keep)
@@ -153,7 +161,7 @@ func (l *lane) forget(watermark uint64, keep int) {
 	n := 0
 	for ; len(l.order)-n > keep && l.order[n].seq <= watermark; n++ {
 		id := l.order[n]
-		l.base = id.seq
+		l.base, l.whole = id.seq, false
 		if id.compaction {
 			delete(l.compactions, id.id)
 		} else {

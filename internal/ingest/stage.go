@@ -68,6 +68,7 @@ func (st *staging) add(j *job) bool {
 				head: headOf(j.looked.Head), base: j.looked.Watermark.Seq,
 				recent: map[string]api.Known{}, compactions: map[string]uint64{}, asked: st.now,
 			}
+			l.whole = l.head.lastSeq == 0
 			st.lanes.put(l)
 		}
 		if !l.learn(j, st.keep) {
