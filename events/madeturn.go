@@ -35,6 +35,23 @@ func MakeTurn(t *TurnAppended) (*MadeTurn, error) {
 	}, nil
 }
 
+// ReadMade reads a payload that a MadeTurn gave for entry 0, and answers with
+// the turn and its MadeTurn, which keeps data.
+func ReadMade(data []byte) (*TurnAppended, *MadeTurn, error) {
+	t, err := DecodeTurn(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	head := append(appendString([]byte(`{"id":`), t.ID), `,"entry":`...)
+	rest, ok := bytes.CutPrefix(data, head)
+	tail, zero := bytes.CutPrefix(rest, []byte("0"))
+	if !ok || !zero {
+		m, err := MakeTurn(t)
+		return t, m, err
+	}
+	return t, &MadeTurn{Hash: t.ContentHash(), Source: t.SourceHash(), head: head, tail: tail}, nil
+}
+
 // Bytes is the size of the payload at most.
 func (m *MadeTurn) Bytes() int { return len(m.head) + maxNumbers + len(m.tail) }
 

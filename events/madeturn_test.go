@@ -27,6 +27,13 @@ func TestMadeTurnIsTheTurn(t *testing.T) {
 		if string(got) != string(want) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+		_, again, err := ReadMade(made.Payload(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back := again.Payload(turn.Entry, turn.Parent); string(back) != string(want) || again.Hash != made.Hash {
+			t.Errorf("read again: %s, hash %s, want %s", back, again.Hash, made.Hash)
+		}
 		if made.Hash != turn.ContentHash() || made.Bytes() < len(got) {
 			t.Errorf("hash %s, %d bytes at most for %d", made.Hash, made.Bytes(), len(got))
 		}

@@ -58,6 +58,9 @@ type wireError struct {
 // encode writes JSON without escaping HTML, so that a payload that is carried
 // as it is stays the same bytes.
 func encode(v any) ([]byte, error) {
+	if p, ok := v.(packed); ok {
+		return p, nil
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

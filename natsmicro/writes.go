@@ -3,7 +3,6 @@ package natsmicro
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/nats-io/nats.go"
 
@@ -56,39 +55,6 @@ func recounted(w Writes) func(context.Context, api.AppendRequest) (*api.AppendRe
 		}
 		return w.Append(ctx, q)
 	}
-}
-
-// ServeCommits answers the appends that other ingestors forward to the one of
-// this name.
-func ServeCommits(nc *nats.Conn, name string, commit func(context.Context, []api.AppendRequest) ([]api.Forwarded, error), o Options) (*Server, error) {
-	s, err := newServer(nc, o)
-	if err != nil {
-		return nil, err
-	}
-	h := unary(func(ctx context.Context, q forwardRequest) (*forwardReply, error) {
-		out, err := commit(ctx, q.Requests)
-		return &forwardReply{out}, err
-	})
-	return s.orStop(s.add("commit", subjectCommit+name, s.newSlots(), h, nil))
-}
-
-type forwardRequest struct {
-	Requests []api.AppendRequest `json:"requests"`
-}
-
-type forwardReply struct {
-	Replies []api.Forwarded `json:"replies"`
-}
-
-// Forward sends appends to the ingestor of a name. api.ErrLogUnavailable:
-// there is none.
-func Forward(ctx context.Context, nc *nats.Conn, name string, requests []api.AppendRequest) ([]api.Forwarded, error) {
-	out := forwardReply{}
-	_, err := caller{nc}.call(ctx, subjectCommit+name, forwardRequest{requests}, &out)
-	if errors.Is(err, errNobody) {
-		return nil, fmt.Errorf("ingestor %s: %w", name, api.ErrLogUnavailable)
-	}
-	return out.Replies, err
 }
 
 // orStop returns the server, or stops what could not be set up.
