@@ -177,7 +177,9 @@ func (c *committer) start(ctx context.Context) bool {
 	return true
 }
 
-// fly stages jobs and commits them beside whoever else is under way.
+// fly stages jobs and commits them beside whoever else is under way. A few are
+// committed here and now: handing them over would cost them more than those
+// behind them could gain.
 func (c *committer) fly(ctx context.Context, jobs []*job) {
 	st := c.s.stage(jobs)
 	if len(st.events) == 0 {
@@ -188,11 +190,16 @@ func (c *committer) fly(ctx context.Context, jobs []*job) {
 		c.busy[ref] = true
 	}
 	c.flying, c.jobs = c.flying+1, c.jobs+len(jobs)
-	go func() {
+	commit := func() *flight {
 		f := &flight{st: st, jobs: len(jobs)}
 		f.took, f.err = c.s.commit(ctx, st)
-		c.landed <- f
-	}()
+		return f
+	}
+	if len(st.events) < secondEvents {
+		c.land(commit())
+		return
+	}
+	go func() { c.landed <- commit() }()
 }
 
 // land takes a commit that was answered off those under way.
