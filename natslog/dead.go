@@ -59,13 +59,16 @@ func deadSubject(hash string, r events.Ref) string {
 	return "lcm.dead." + events.EncodeToken(hash) + "." + events.EncodeToken(r.Tenant) + "." + events.EncodeToken(r.Session)
 }
 
-// Dead lists dead letters after an id, oldest first, at most limit; of one
-// session, or all where ref is nil.
+// Dead lists dead letters after an id, oldest first, at most limit: of one
+// session, of a tenant where ref names no session, or all where it is nil.
 func (l *Log) Dead(ctx context.Context, ref *events.Ref, after uint64, limit int) ([]api.DeadLetter, error) {
 	filter := "lcm.dead.*.*.*"
-	if ref != nil {
-		filter = deadSubject("x", *ref)
-		filter = "lcm.dead.*" + filter[len("lcm.dead.x"):]
+	switch {
+	case ref == nil:
+	case ref.Session == "":
+		filter = "lcm.dead.*." + events.EncodeToken(ref.Tenant) + ".*"
+	default:
+		filter = "lcm.dead.*." + events.EncodeToken(ref.Tenant) + "." + events.EncodeToken(ref.Session)
 	}
 	msgs, err := jetstreamext.GetBatch(ctx, l.js, StreamDead, limit,
 		jetstreamext.GetBatchSeq(after+1), jetstreamext.GetBatchSubject(filter))

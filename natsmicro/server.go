@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,10 +132,22 @@ func (s *Server) receive(r micro.Request, room slots, c *counters, h handler) {
 		defer func() { <-room }()
 		defer cancel()
 		ctx, end := request.Start(ctx, "answer "+r.Subject(), request.Server)
-		reply, err := h(ctx, r.Data())
+		reply, err := s.guarded(ctx, r, h)
 		end(err)
 		s.send(r, c, reply, err)
 	}()
+}
+
+// guarded turns a panic of a handler into a failed request: one line in the
+// log, and the process goes on.
+func (s *Server) guarded(ctx context.Context, r micro.Request, h handler) (reply any, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.o.Logger.ErrorContext(ctx, "a request panicked", "subject", r.Subject(), "panic", v, "stack", string(debug.Stack()))
+			reply, err = nil, problem.New(problem.Internal, "%s failed inside", r.Subject())
+		}
+	}()
+	return h(ctx, r.Data())
 }
 
 // send answers by itself, not through micro's Request: that one may not be

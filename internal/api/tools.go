@@ -370,7 +370,7 @@ type DeadIn struct {
 	Scope
 	ID    string `json:"id,omitempty"` // one of them; empty = all of the scope
 	Limit int    `json:"limit,omitempty"`
-	After string `json:"after,omitempty"`
+	After string `json:"after,omitempty" jsonschema:"next of an earlier answer: go on behind it"`
 }
 
 // DeadOut lists dead letters.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -99,10 +100,13 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 			problem.Respond(w, problem.From(err), nil)
 			return
 		}
-		done, wait := g.limits.take(c, g.o.Now())
-		if wait > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-			problem.Respond(w, problem.New(problem.Limited, "the caller %q asks too much at once", c.Name).WithHint("slow down; Retry-After says by how much"), nil)
+		done, err := g.Admit(c)
+		var busy *Busy
+		if errors.As(err, &busy) {
+			w.Header().Set("Retry-After", strconv.Itoa(busy.Seconds()))
+		}
+		if err != nil {
+			problem.Respond(w, problem.From(err), nil)
 			return
 		}
 		defer done()
@@ -115,6 +119,24 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// Busy says how long a caller that asks too much should wait.
+type Busy struct{ Wait time.Duration }
+
+// Seconds to wait, rounded up.
+func (b *Busy) Seconds() int { return int(math.Ceil(b.Wait.Seconds())) }
+
+func (b *Busy) Error() string { return fmt.Sprintf("again in %d s", b.Seconds()) }
+
+// Admit counts a call of a caller in, within its limits; done counts it out.
+// Beyond them the error is "limited", and a *Busy.
+func (g *Gate) Admit(c api.Caller) (done func(), err error) {
+	done, wait := g.limits.take(c, g.o.Now())
+	if wait > 0 {
+		return nil, problem.New(problem.Limited, "the caller %q asks too much at once: %w", c.Name, &Busy{wait}).WithHint("slow down")
+	}
+	return done, nil
 }
 
 // RequestIDHeader names a call, so that its retry is not paid twice.

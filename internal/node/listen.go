@@ -14,6 +14,7 @@ import (
 	"lcm/internal/auth"
 	"lcm/internal/config"
 	"lcm/internal/problem"
+	"lcm/internal/request"
 )
 
 // front is a listener with the gate before it.
@@ -71,7 +72,7 @@ func access(c config.Config) (o auth.Options, cert *tls.Certificate, err error) 
 		return o, nil, problem.New(problem.Invalid, "address %q: %w", c.HTTP, err).WithHint("write 127.0.0.1:8420")
 	}
 	o.Loopback = auth.Loopback(host)
-	o.Limits = auth.Limits{PerSecond: c.Auth.RequestsPerSecond, Concurrent: c.Auth.Concurrency, BodyBytes: int64(c.Auth.MaxBodyMB) << 20}
+	o.Limits = limits(c.Auth)
 	o.Tokens = auth.NewTokens(TokensFile(c))
 	switch c.Auth.Mode {
 	case "", "none":
@@ -101,6 +102,10 @@ func access(c config.Config) (o auth.Options, cert *tls.Certificate, err error) 
 			WithHint("set tls.cert and tls.key; or tls.elsewhere = true, where a proxy on a private network ends TLS")
 	}
 	return o, cert, nil
+}
+
+func limits(c config.Auth) auth.Limits {
+	return auth.Limits{PerSecond: c.RequestsPerSecond, Concurrent: c.Concurrency, BodyBytes: int64(c.MaxBodyMB) << 20}
 }
 
 func openID(c config.Auth) (*auth.OpenID, error) {
@@ -136,7 +141,7 @@ func (f front) server(n *Node) *http.Server {
 	mux.Handle("/", failing{n.inner, n})
 	mux.Handle("GET /metrics", operators(n.metrics.Handler()))
 	s := &http.Server{
-		Handler: auth.NewGate(f.who).Handler(mux), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+		Handler: request.Identified(auth.NewGate(f.who).Handler(mux)), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(n.slog.Handler(), slog.LevelWarn),
 	}
 	if f.cert != nil {

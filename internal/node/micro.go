@@ -81,6 +81,7 @@ func (n *Node) serveCondenser() {
 func (n *Node) serveTools() {
 	n.endpoint("lcm-toolsvc", func(o natsmicro.Options) (*natsmicro.Server, error) {
 		var tools []natsmicro.Tool
+		gate := n.natsGate()
 		for _, t := range n.tools.Tools() {
 			if !t.Callable() {
 				continue // a stream of bytes: HTTP only
@@ -93,24 +94,30 @@ func (n *Node) serveTools() {
 			if err != nil {
 				return nil, err
 			}
-			tools = append(tools, natsmicro.Tool{Name: t.Name, Description: t.Doc, Schema: schema, Handle: n.calledOver(t)})
+			tools = append(tools, natsmicro.Tool{Name: t.Name, Description: t.Doc, Schema: schema, Handle: n.calledOver(t, gate)})
 		}
 		return natsmicro.ServeTools(n.conn, tools, o)
 	})
 }
 
-// calledOver runs a tool for who calls it over NATS.
-func (n *Node) calledOver(t toolsvc.Tool) func(context.Context, string, json.RawMessage) (any, error) {
-	who := auth.Options{Tokens: auth.NewTokens(TokensFile(n.cfg)), Grants: n.grants}
+// natsGate says who calls over NATS, and within which limits: one for all
+// tools.
+func (n *Node) natsGate() *auth.Gate {
+	who := auth.Options{Tokens: auth.NewTokens(TokensFile(n.cfg)), Grants: n.grants, Limits: limits(n.cfg.Auth)}
 	if n.cfg.Auth.Mode == "oidc" {
 		who.OpenID, _ = openID(n.cfg.Auth) // checked when the node began to listen
 	}
-	gate := auth.NewGate(who)
+	return auth.NewGate(who)
+}
+
+// calledOver runs a tool for who calls it over NATS.
+func (n *Node) calledOver(t toolsvc.Tool, gate *auth.Gate) func(context.Context, string, json.RawMessage) (any, error) {
 	return func(ctx context.Context, tenant string, in json.RawMessage) (any, error) {
 		// The subject says whose agent it is, the server's permissions who may
 		// publish there. A token beside it says what else it may do, and for its
 		// own tenant only.
 		c := api.Caller{Name: "nats " + tenant, Tenant: tenant, Scopes: []string{api.ScopeAppend, api.ScopeRead}}
+		limited := n.cfg.Auth.Mode != "" && n.cfg.Auth.Mode != "none"
 		if token := natsmicro.Bearer(ctx); token != "" {
 			var err error
 			if c, err = gate.Caller(ctx, token); err != nil {
@@ -122,6 +129,14 @@ func (n *Node) calledOver(t toolsvc.Tool) func(context.Context, string, json.Raw
 			case !c.Operator && c.Tenant != tenant:
 				return nil, problem.New(problem.Forbidden, "the token is of another tenant than the subject")
 			}
+			limited = true
+		}
+		if limited {
+			done, err := gate.Admit(c)
+			if err != nil {
+				return nil, err
+			}
+			defer done()
 		}
 		return t.Call(api.WithCaller(ctx, c), in)
 	}

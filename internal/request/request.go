@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"net/http"
 	"strings"
 
 	"go.opentelemetry.io/otel"
@@ -62,6 +63,19 @@ func Inject(ctx context.Context, set Set) {
 // Extract reads id and trace of an incoming request into ctx.
 func Extract(ctx context.Context, h Header) context.Context {
 	return propagator.Extract(WithID(ctx, h.Get(HeaderID)), reader{h})
+}
+
+// Identified gives every request an id, the caller's own where it has one, and
+// says it in the answer. Within another one it changes nothing.
+func Identified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ID(r.Context()) == "" {
+			ctx := Extract(r.Context(), r.Header)
+			w.Header().Set(HeaderID, ID(ctx))
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // writer and reader are the header carriers of OpenTelemetry. Names are sent as

@@ -18,6 +18,7 @@ import (
 
 	"lcm/internal/api"
 	"lcm/internal/problem"
+	"lcm/internal/request"
 )
 
 // Mount is another surface of the same tools, served beside them.
@@ -63,7 +64,7 @@ func (s *Service) handler(tools []Tool, log *slog.Logger, version string, mounts
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem.New(problem.NotFound, "there is no %s %s", r.Method, r.URL.Path).WithHint("GET /v1/openapi.json describes what there is"))
 	})
-	return identified(m), nil
+	return request.Identified(m), nil
 }
 
 // routes is a mux that says which methods a path has.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net/http"
 	"runtime/debug"
 	"time"
 
@@ -54,14 +53,4 @@ func (s *Service) begin(ctx context.Context, name string) (context.Context, func
 			s.d.Observer.Called(name, *err, time.Since(start))
 		}
 	}
-}
-
-// identified gives every request an id, the caller's own where it has one, and
-// says it in the answer.
-func identified(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := request.Extract(r.Context(), r.Header)
-		w.Header().Set(request.HeaderID, request.ID(ctx))
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
 }

@@ -64,6 +64,8 @@ type Log interface {
 
 // DeadLetters keeps what was refused.
 type DeadLetters interface {
+	// Dead lists letters of a session, of a tenant where ref names no session, of
+	// all where it is nil.
 	Dead(ctx context.Context, ref *events.Ref, after uint64, limit int) ([]api.DeadLetter, error)
 	DeadLetter(ctx context.Context, id string) (api.DeadLetter, error)
 	Unbury(ctx context.Context, id string) error

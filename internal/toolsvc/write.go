@@ -173,8 +173,11 @@ func (s *Service) Dead(ctx context.Context, in api.DeadIn) (*api.DeadOut, error)
 	return s.deadPage(ctx, in)
 }
 
+// deadPage is one page of a tenant's letters, or of a session's. Its cursor is
+// worth nothing to another tenant, and what others have shows in none of it.
 func (s *Service) deadPage(ctx context.Context, in api.DeadIn) (*api.DeadOut, error) {
-	after, err := parseAfter(in.After)
+	ref := events.Ref{Tenant: in.Tenant, Session: in.Session}
+	after, err := openCursor(in.After, ref, "dead")
 	if err != nil {
 		return nil, err
 	}
@@ -182,35 +185,19 @@ func (s *Service) deadPage(ctx context.Context, in api.DeadIn) (*api.DeadOut, er
 	if limit <= 0 || limit > 1000 {
 		limit = 1000
 	}
-	var ref *events.Ref
-	if in.Session != "" {
-		ref = &events.Ref{Tenant: in.Tenant, Session: in.Session}
-	}
-	letters, err := s.d.Dead.Dead(ctx, ref, after, limit)
+	letters, err := s.d.Dead.Dead(ctx, &ref, uint64(after[0]), limit)
 	if err != nil {
 		return nil, err
 	}
-	out := &api.DeadOut{Letters: []api.DeadLetter{}}
-	for _, d := range letters {
-		if d.Ref.Tenant == in.Tenant {
-			out.Letters = append(out.Letters, d)
-		}
-	}
+	out := &api.DeadOut{Letters: append([]api.DeadLetter{}, letters...)}
 	if len(letters) == limit {
-		out.Next = letters[limit-1].ID
+		last, err := strconv.Atoi(letters[limit-1].ID)
+		if err != nil {
+			return nil, problem.New(problem.Internal, "dead letter %q has no number: %w", letters[limit-1].ID, err)
+		}
+		out.Next = newCursor(place{last}, ref, "dead")
 	}
 	return out, nil
-}
-
-func parseAfter(s string) (uint64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		return 0, problem.New(problem.Invalid, "%q is no dead letter's id", s)
-	}
-	return n, nil
 }
 
 // RetryDead drives dead letters through the append path again. What is
