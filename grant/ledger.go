@@ -160,6 +160,22 @@ func (l *Ledger) Charge(id, key string, tokens int, now time.Time) (left int, ch
 	return left - more, more > 0 || key != "" && i < 0, nil
 }
 
+// Return gives back tokens that were charged beforehand and not needed, to a
+// grant and all its ancestors.
+func (l *Ledger) Return(id string, tokens int, now time.Time) error {
+	line, err := l.lineage(id, now)
+	if err != nil {
+		return err
+	}
+	if tokens < 0 || tokens > line[0].Spent {
+		return fmt.Errorf("%w: %d tokens are returned of %d", ErrInvalid, tokens, line[0].Spent)
+	}
+	for _, a := range line {
+		a.Spent -= tokens
+	}
+	return nil
+}
+
 // Revoke ends a grant and everything that descends from it, and says how many
 // that were.
 func (l *Ledger) Revoke(id string) int {

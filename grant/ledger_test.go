@@ -189,3 +189,37 @@ func TestLedgerStaysSmall(t *testing.T) {
 		t.Errorf("%d revoked, %d left", n, len(l.Accounts))
 	}
 }
+
+// What is returned is free again, for the grant and all its ancestors; nobody
+// returns what was not charged.
+func TestReturn(t *testing.T) {
+	l := new(Ledger)
+	root, err := New("r", "t", Ask{Sessions: []string{"s"}, Tools: []string{"grep"}, Tokens: 100, TTL: time.Hour, Depth: 1}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := Narrow(root, "r.c", guard(Ask{Tokens: 50}), start, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Open(root, start), l.Open(child, start)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Charge("r", "", 10, start); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Charge("r.c", "", 40, start); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{-1, 41} {
+		if err := l.Return("r.c", n, start); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%d returned: %v", n, err)
+		}
+	}
+	if err := l.Return("r.c", 30, start); err != nil {
+		t.Error(err)
+	}
+	if l.Accounts["r.c"].Spent != 10 || l.Accounts["r"].Spent != 20 {
+		t.Errorf("%+v %+v", l.Accounts["r.c"], l.Accounts["r"])
+	}
+}

@@ -108,6 +108,9 @@ type Scope struct {
 	// Parent are the claims of the grant that the job was begun under, "" =
 	// none: what a sub-agent reads is charged to it and its ancestors.
 	Parent json.RawMessage `json:"parent,omitempty"`
+	// Depth is how many generations of maps the sub-agents may begin below
+	// themselves. 0 = none.
+	Depth int `json:"depth,omitempty"`
 	// Delegated is what was handed on, Kept what the caller goes on doing.
 	Delegated string `json:"delegated_scope,omitempty"`
 	Kept      string `json:"kept_work,omitempty"`

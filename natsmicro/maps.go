@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"lcm/grant"
 	"lcm/internal/api"
 	"lcm/mapjob"
 )
@@ -20,6 +21,11 @@ type Maps interface {
 	MapList(context.Context, api.MapListIn) (*api.MapListOut, error)
 	MapOutput(context.Context, api.MapOutputIn) (*api.MapOutputOut, error)
 	MapAggregate(context.Context, api.MapAggregateIn) (*api.MapAggregateOut, error)
+	// AgentOpen mints the grant of a sub-agent, AgentPay charges it, and
+	// AgentClose ends it with all that descend from it.
+	AgentOpen(context.Context, api.AgentOpenIn) (*api.AgentGrant, error)
+	AgentPay(context.Context, api.AgentPayIn) error
+	AgentClose(context.Context, grant.Claims) error
 	// Finished reports whether a row needs no work in a round.
 	Finished(ctx context.Context, ref mapjob.Ref, row uint64, round int) (bool, error)
 }
@@ -46,11 +52,16 @@ func ServeMaps(nc *nats.Conn, m Maps, o Options) (*Server, error) {
 		done, err := m.Finished(ctx, q.Ref, q.Row, q.Round)
 		return &finishedReply{done}, err
 	}
+	pay := func(ctx context.Context, in api.AgentPayIn) (*struct{}, error) {
+		return &struct{}{}, m.AgentPay(ctx, in)
+	}
+	end := func(ctx context.Context, c grant.Claims) (*struct{}, error) { return &struct{}{}, m.AgentClose(ctx, c) }
 	add := func(verb string, h handler) error { return s.add(verb, subjectMaps+verb, s.newSlots(), h, nil) }
 	return s.orStop(errors.Join(
 		add("run", unary(m.MapRun)), add("agent", unary(m.MapAgent)), add("retry", unary(m.MapRetry)), add("cancel", unary(m.MapCancel)),
 		add("status", unary(m.MapStatus)), add("list", unary(m.MapList)), add("output", unary(m.MapOutput)),
 		add("aggregate", unary(m.MapAggregate)), add("finished", unary(finished)),
+		add("agent-open", unary(m.AgentOpen)), add("agent-pay", unary(pay)), add("agent-close", unary(end)),
 	))
 }
 
@@ -117,4 +128,19 @@ func (c *MapsClient) Finished(ctx context.Context, ref mapjob.Ref, row uint64, r
 		return false, err
 	}
 	return out.Finished, nil
+}
+
+// AgentOpen implements Maps.
+func (c *MapsClient) AgentOpen(ctx context.Context, in api.AgentOpenIn) (*api.AgentGrant, error) {
+	return askMaps[api.AgentGrant](ctx, c, "agent-open", in)
+}
+
+// AgentPay implements Maps.
+func (c *MapsClient) AgentPay(ctx context.Context, in api.AgentPayIn) error {
+	return c.ask(ctx, subjectMaps+"agent-pay", "mapper", in, nil)
+}
+
+// AgentClose implements Maps.
+func (c *MapsClient) AgentClose(ctx context.Context, g grant.Claims) error {
+	return c.ask(ctx, subjectMaps+"agent-close", "mapper", g, nil)
 }

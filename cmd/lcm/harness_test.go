@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asLCM) != "" {
 		main()
 	}
+	if os.Getenv(asToolServer) != "" {
+		serveTools()
+	}
 	os.Exit(m.Run())
 }
 

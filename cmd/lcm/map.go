@@ -53,10 +53,10 @@ func mapLimits(cmd *cobra.Command, in *api.MapRetryIn) {
 }
 
 func (a *app) mapRunCmd() *cobra.Command {
-	var in api.MapRunIn
+	var in api.MapAgentIn
 	var limits api.MapRetryIn
 	var schema, promptFile, output string
-	var detach bool
+	var agentic, detach bool
 	cmd := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Ask the model once per row of a JSONL file (- = standard input)",
@@ -66,13 +66,21 @@ field of the row, {{a.b}} for one inside it; without any the whole row follows.
 It waits for the end, and prints a summary; --detach leaves the job to the
 running server. --output gets a line per row, in the order of the input, whole
 or not at all: {"row", "ok", "result" or "error", "attempts"}. Exit code 4: some
-rows failed; ` + "`lcm map retry JOB`" + ` does them again.`,
+rows failed; ` + "`lcm map retry JOB`" + ` does them again.
+
+--agentic gives each row to a sub-agent with tools over the sessions and nodes
+that are named, and those of the MCP servers in [[map.mcp]]; without --may-write
+only tools that say they change nothing. --depth lets it begin maps of its own.`,
 		Example: `  lcm map run mails.jsonl --prompt 'Spam? {{text}}' --schema @schema.json --output labels.jsonl
-  zcat big.gz | lcm map run - --prompt-file ask.txt --schema @schema.json --concurrency 64 --max-cost 20`,
+  zcat big.gz | lcm map run - --prompt-file ask.txt --schema @schema.json --concurrency 64 --max-cost 20
+  lcm map run questions.jsonl --agentic --session chat --prompt 'Answer: {{q}}' --schema @answer.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := mapTexts(&in, schema, promptFile); err != nil {
+			if err := mapTexts(&in.MapRunIn, schema, promptFile); err != nil {
 				return err
+			}
+			if !agentic && len(in.Sessions)+len(in.Nodes) > 0 {
+				return problem.New(problem.Invalid, "--session and --node are what sub-agents may reach").WithHint("add --agentic")
 			}
 			if output != "" {
 				if _, err := os.Lstat(output); err == nil {
@@ -84,7 +92,7 @@ rows failed; ` + "`lcm map retry JOB`" + ` does them again.`,
 			in.RowsPerSecond, in.MaxTokens, in.MaxCost = limits.RowsPerSecond, limits.MaxTokens, limits.MaxCost
 			a.works = true
 			return a.with(func(ctx context.Context, c *client.Client) error {
-				job, err := a.beginMap(ctx, c, args[0], in)
+				job, err := a.beginMap(ctx, c, args[0], agentic, in)
 				if err != nil || detach {
 					return errors.Join(err, a.printMap(job))
 				}
@@ -100,6 +108,13 @@ rows failed; ` + "`lcm map retry JOB`" + ` does them again.`,
 	f.StringVar(&in.Model, "model", "", "another model of the configured provider")
 	f.BoolVar(&in.NoDedupe, "no-dedupe", false, "ask for every row, also for equal ones")
 	f.BoolVar(&detach, "detach", false, "print the job and leave it to the server")
+	f.BoolVar(&agentic, "agentic", false, "give each row to a sub-agent with tools")
+	f.StringArrayVar(&in.Sessions, "session", nil, "a session the sub-agents may reach; may be given again")
+	f.StringArrayVar(&in.Nodes, "node", nil, "a summary they may reach, SESSION/n12; may be given again")
+	f.BoolVar(&in.MayWrite, "may-write", false, "also tools that change something")
+	f.IntVar(&in.Depth, "depth", 0, "generations of maps that sub-agents may begin (default none)")
+	f.IntVar(&in.MaxTurns, "max-turns", 0, "calls of the model for one row (default 20)")
+	f.IntVar(&in.RowTokens, "row-tokens", 0, "tokens one sub-agent may take, in and out (default 200000)")
 	mapLimits(cmd, &limits)
 	return cmd
 }
@@ -133,7 +148,7 @@ func mapTexts(in *api.MapRunIn, schema, promptFile string) error {
 func (a *app) mapScope() api.Scope { return api.Scope{Tenant: a.cfg.Tenant} }
 
 // beginMap sends the file and begins the job.
-func (a *app) beginMap(ctx context.Context, c *client.Client, file string, in api.MapRunIn) (*api.MapOut, error) {
+func (a *app) beginMap(ctx context.Context, c *client.Client, file string, agentic bool, in api.MapAgentIn) (*api.MapOut, error) {
 	src := a.in
 	if in.Name = file; file != "-" {
 		f, err := os.Open(file)
@@ -149,7 +164,12 @@ func (a *app) beginMap(ctx context.Context, c *client.Client, file string, in ap
 	}
 	in.InputObject = up.Object
 	out := new(api.MapOut)
-	if err := c.Call(ctx, "llm_map", in, out); err != nil {
+	if agentic {
+		err = c.Call(ctx, "agentic_map", in, out)
+	} else {
+		err = c.Call(ctx, "llm_map", in.MapRunIn, out)
+	}
+	if err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(a.err, "job %s: %d rows\n", out.Job, out.Rows)

@@ -9,14 +9,17 @@ import (
 )
 
 // MapRunIn begins a map: one prompt over every row of an input that stays
-// outside the context. Exactly one of InputPath and InputObject is given.
+// outside the context. Exactly one input is given.
 type MapRunIn struct {
 	Scope
 	// InputPath is a JSONL file under a directory the operator allows.
 	InputPath string `json:"input_path,omitempty"`
 	// InputObject names what was uploaded, or stored in the bucket LCM_MAP.
 	InputObject string `json:"input_object,omitempty"`
-	// Name of the input for people, where it is an object.
+	// InputRows are the rows themselves, JSON lines, where they are few. It is
+	// the only input under a grant: no other one lies within its scope.
+	InputRows string `json:"input_rows,omitempty"`
+	// Name of the input for people, where it is no file.
 	Name string `json:"name,omitempty"`
 	// Prompt with {{field}} for the row's fields; without any, the row follows.
 	Prompt string `json:"prompt"`
@@ -47,9 +50,11 @@ type MapAgentIn struct {
 	Nodes    []string `json:"nodes,omitempty"`
 	// MayWrite: also tools that change something; else only those that say
 	// they do not.
-	MayWrite  bool `json:"may_write,omitempty"`
-	MaxTurns  int  `json:"max_turns,omitempty"`  // of one sub-agent, 20
-	RowTokens int  `json:"row_tokens,omitempty"` // of one sub-agent, in and out, 200,000
+	MayWrite bool `json:"may_write,omitempty"`
+	// Depth is how many generations of agentic maps may be begun below this one.
+	Depth     int `json:"depth,omitempty"`
+	MaxTurns  int `json:"max_turns,omitempty"`  // of one sub-agent, 20
+	RowTokens int `json:"row_tokens,omitempty"` // of one sub-agent, in and out, 200,000
 	// DelegatedScope and KeptWork: a sub-agent that hands work on says what it
 	// hands on and what it keeps doing itself.
 	DelegatedScope string `json:"delegated_scope,omitempty"`
@@ -191,4 +196,23 @@ type MapUploadOut struct {
 	Object string `json:"object"`
 	Rows   uint64 `json:"rows"`
 	Bytes  int64  `json:"bytes"`
+}
+
+// AgentOpenIn asks for the grant of one sub-agent of a job that runs.
+type AgentOpenIn struct {
+	Ref mapjob.Ref `json:"ref"`
+	// Tools that the worker itself would offer, beside those of the memory.
+	Tools []string `json:"tools,omitempty"`
+}
+
+// AgentGrant is what a sub-agent works under.
+type AgentGrant struct {
+	Token  string       `json:"token"`
+	Claims grant.Claims `json:"claims"`
+}
+
+// AgentPayIn charges a sub-agent's grant, or gives back to it what is negative.
+type AgentPayIn struct {
+	Claims grant.Claims `json:"claims"`
+	Tokens int          `json:"tokens"`
 }

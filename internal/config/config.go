@@ -241,6 +241,26 @@ type Map struct {
 	// LeaseSeconds: the rows of a worker that falls silent for this long are
 	// handed to another. Default 30.
 	LeaseSeconds int `koanf:"lease_seconds"`
+	// MCP are servers whose tools the sub-agents of agentic_map may use beside
+	// those of the memory: [[map.mcp]]. Default none.
+	MCP []MCPServer `koanf:"mcp"`
+}
+
+// MCPServer is one, started with Command, on stdio, or answering at URL, over
+// streamable HTTP.
+type MCPServer struct {
+	// Name stands in front of its tools' names: NAME__TOOL.
+	Name    string   `koanf:"name"`
+	Command []string `koanf:"command"`
+	// Env names the variables of this process that a started server is given,
+	// beside PATH, HOME, LANG and TMPDIR.
+	Env []string `koanf:"env"`
+	URL string   `koanf:"url"`
+	// TokenEnv names the variable that holds a bearer token for URL.
+	TokenEnv string `koanf:"token_env"`
+	// Tools that are offered, none = all. Without may_write only those whose
+	// annotations say readOnlyHint are.
+	Tools []string `koanf:"tools"`
 }
 
 // RootDirs are the directories of Roots.

@@ -45,8 +45,9 @@ func collect(t reflect.Type, prefix string, out map[string]bool) {
 // silently off.
 func unknownKeys(k *koanf.Koanf) error {
 	known := knownKeys()
-	provider := map[string]bool{}
-	collect(reflect.TypeFor[Provider](), "", provider)
+	fields := map[string]map[string]bool{"summarizer.fallback": {}, "map.mcp": {}}
+	collect(reflect.TypeFor[Provider](), "", fields["summarizer.fallback"])
+	collect(reflect.TypeFor[MCPServer](), "", fields["map.mcp"])
 	for _, key := range k.Keys() {
 		if !known[key] {
 			return fmt.Errorf("there is no setting %q", key)
@@ -55,7 +56,7 @@ func unknownKeys(k *koanf.Koanf) error {
 		for _, section := range list {
 			m, _ := section.(map[string]any)
 			for name := range m {
-				if !provider[name] {
+				if !fields[key][name] {
 					return fmt.Errorf("there is no setting %q in %s", name, key)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/knadh/koanf/providers/confmap"
@@ -169,11 +170,21 @@ func (r Reader) validate() error {
 	return err
 }
 
+// mcpName fits in front of a tool's name.
+var mcpName = regexp.MustCompile(`^[A-Za-z0-9-]{1,24}$`)
+
 func (m Map) validate() error {
 	errs := []error{ownModel("map", m.Kind, m.Model)}
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf("map."+format, a...)) }
 	if m.Calls < 0 || m.Calls > 4096 || m.LeaseSeconds < 1 || !(m.InputPrice >= 0) || !(m.OutputPrice >= 0) {
 		bad("calls is %d (0 to 4096), lease_seconds %d (at least 1), prices %v and %v (at least 0)", m.Calls, m.LeaseSeconds, m.InputPrice, m.OutputPrice)
+	}
+	names := map[string]bool{}
+	for i, s := range m.MCP {
+		if !mcpName.MatchString(s.Name) || names[s.Name] || (len(s.Command) == 0) == (s.URL == "") {
+			bad("mcp: server %d, %q, needs a name of its own (letters, digits, -) and either command or url", i+1, s.Name)
+		}
+		names[s.Name] = true
 	}
 	for _, dir := range m.RootDirs() {
 		if !filepath.IsAbs(dir) {

@@ -116,6 +116,11 @@ func (a *Authority) Charge(ctx context.Context, c grant.Claims, key string, toke
 	return left, err
 }
 
+// Return gives back tokens that were charged beforehand and not needed.
+func (a *Authority) Return(ctx context.Context, c grant.Claims, tokens int) error {
+	return a.change(ctx, c.Root(), func(l *grant.Ledger) (bool, error) { return true, l.Return(c.ID, tokens, a.now()) })
+}
+
 // Revoke ends a grant of a tenant and what descends from it. by, where it is
 // not nil, must be an ancestor of it, or itself.
 func (a *Authority) Revoke(ctx context.Context, tenant, id string, by *grant.Claims) (n int, err error) {

@@ -66,7 +66,7 @@ func (w *wild) Chat(_ context.Context, q chat.Request) (chat.Response, error) {
 // library gives out tools that answer with so many words, and counts grants.
 type library struct{ open, most, opened atomic.Int64 }
 
-func (l *library) Open(_ context.Context, _ string, _ mapjob.Scope, _ int, _ time.Duration) (mapper.AgentTools, error) {
+func (l *library) Open(context.Context, mapjob.Ref, mapjob.Scope) (mapper.AgentTools, error) {
 	n := l.open.Add(1)
 	l.opened.Add(1)
 	for most := l.most.Load(); n > most && !l.most.CompareAndSwap(most, n); most = l.most.Load() {
@@ -83,7 +83,8 @@ func (s shelf) Specs() []chat.ToolSpec {
 func (s shelf) Call(_ context.Context, _, args string) (string, error) {
 	return strings.Repeat("word ", 60), nil
 }
-func (s shelf) Close(context.Context) { s.l.open.Add(-1) }
+func (s shelf) Pay(context.Context, int) error { return nil }
+func (s shelf) Close(context.Context)          { s.l.open.Add(-1) }
 
 // Whatever the sub-agents do, in parallel: no row takes more tokens or turns
 // than one may, no job more than a job may, and every grant is given back.
@@ -145,8 +146,6 @@ func TestDelegationGuard(t *testing.T) {
 	w.must(err)
 	leaf := parent
 	leaf.Depth = 0
-	up, err := mapper.Upload(t.Context(), w.jobs, "t", "one", strings.NewReader(rowsOf(1)))
-	w.must(err)
 	for _, c := range []struct {
 		name   string
 		in     api.MapAgentIn
@@ -164,13 +163,124 @@ func TestDelegationGuard(t *testing.T) {
 		{"says what it keeps", api.MapAgentIn{MayWrite: true, DelegatedScope: "labelling", KeptWork: "the report"}, &parent, ""},
 		{"too deep", api.MapAgentIn{}, &leaf, problem.Forbidden},
 	} {
-		c.in.MapRunIn = api.MapRunIn{Scope: tenant, InputObject: up.Object, Prompt: "x {{text}}", OutputSchema: json.RawMessage(labelSchema)}
+		c.in.MapRunIn = api.MapRunIn{Scope: tenant, InputRows: rowsOf(1), Prompt: "x {{text}}", OutputSchema: json.RawMessage(labelSchema)}
 		out, err := w.service.MapAgent(t.Context(), api.MapAgentRequest{MapAgentIn: c.in, Parent: c.parent})
 		if c.code == "" && err != nil || c.code != "" && !problem.IsCode(err, c.code) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.code)
 		}
 		if err == nil && c.parent != nil && out.Grant != "g" {
 			t.Errorf("%s: begun under %q", c.name, out.Grant)
+		}
+	}
+}
+
+// family gives sub-agents a tool that reads, and has every word paid for by
+// the grants of the service.
+type family struct{ s *mapper.Service }
+
+func (f *family) Open(ctx context.Context, ref mapjob.Ref, _ mapjob.Scope) (mapper.AgentTools, error) {
+	g, err := f.s.AgentOpen(ctx, api.AgentOpenIn{Ref: ref})
+	if err != nil {
+		return nil, err
+	}
+	return &member{f.s, g}, nil
+}
+
+type member struct {
+	s *mapper.Service
+	g *api.AgentGrant
+}
+
+func (m *member) Specs() []chat.ToolSpec { return shelf{}.Specs() }
+
+func (m *member) Call(ctx context.Context, name, args string) (string, error) {
+	text, _ := shelf{}.Call(ctx, name, args)
+	if err := m.Pay(ctx, tokens.Count(text)); err != nil {
+		return "", err
+	}
+	return text, nil
+}
+
+func (m *member) Pay(ctx context.Context, n int) error {
+	return m.s.AgentPay(ctx, api.AgentPayIn{Claims: m.g.Claims, Tokens: n})
+}
+func (m *member) Close(ctx context.Context) { _ = m.s.AgentClose(ctx, m.g.Claims) }
+
+// However many maps are begun below one grant at once: what their sub-agents'
+// models take, and what they read, stays within it, is charged to it, and
+// nothing else is.
+func TestMapsBelowAGrantPayIntoIt(t *testing.T) {
+	model := &wild{rng: rand.New(rand.NewPCG(2, 2)), rows: map[string]spending{}}
+	f := &family{}
+	w := newWorld(t, model)
+	w.agents = f
+	w.open()
+	f.s = w.service
+	limited := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		budget := rapid.IntRange(500, 30_000).Draw(rt, "budget")
+		model.mu.Lock()
+		model.rows = map[string]spending{}
+		model.mu.Unlock()
+		_, parent, err := w.grants.NewRoot(context.Background(), "t", grant.Ask{
+			Sessions: []string{"s"}, Tools: []string{"read", "agentic_map"}, Tokens: budget, TTL: time.Hour, Depth: 2,
+		})
+		w.must(err)
+		var jobs []string
+		for i := range rapid.IntRange(1, 3).Draw(rt, "jobs") {
+			out, err := w.service.MapAgent(context.Background(), api.MapAgentRequest{Parent: &parent, MapAgentIn: api.MapAgentIn{
+				MapRunIn: api.MapRunIn{
+					Scope: tenant, InputRows: rowsOf(rapid.IntRange(1, 12).Draw(rt, "rows")), Prompt: fmt.Sprintf("Label %d {{text}}", i), OutputSchema: json.RawMessage(labelSchema),
+					Concurrency: rapid.IntRange(1, 8).Draw(rt, "concurrency"), MaxOutputTokens: 100,
+				},
+				Depth: rapid.IntRange(0, 1).Draw(rt, "depth"), RowTokens: rapid.IntRange(300, 8000).Draw(rt, "row tokens"),
+			}})
+			w.must(err)
+			jobs = append(jobs, out.Job)
+		}
+		took := 0
+		for _, job := range jobs {
+			end := w.end(job)
+			took += int(end.InputTokens + end.OutputTokens)
+			limited += int(end.Kinds[mapjob.Limit])
+		}
+		left, err := w.grants.Left(context.Background(), parent)
+		w.must(err)
+		if spent := budget - left; left < 0 || took > spent {
+			rt.Fatalf("%d tokens were taken, %d of %d are charged", took, spent, budget)
+		}
+	})
+	if limited == 0 {
+		t.Error("no budget was ever met")
+	}
+}
+
+// Nobody hands on files, another session, or more generations than there are.
+func TestWhatMapsBelowAGrantMayNot(t *testing.T) {
+	w := newWorld(t, &wild{rng: rand.New(rand.NewPCG(1, 1)), rows: map[string]spending{}})
+	w.roots = []string{t.TempDir()}
+	w.agents = &library{}
+	w.open()
+	parent, err := grant.New("g", "t", grant.Ask{Sessions: []string{"a"}, Tools: []string{"read", "agentic_map"}, Tokens: 1000, TTL: time.Hour, Depth: 1}, time.Now())
+	w.must(err)
+	for name, c := range map[string]struct {
+		in   api.MapAgentIn
+		code problem.Code
+	}{
+		"rows":            {api.MapAgentIn{MapRunIn: api.MapRunIn{InputRows: rowsOf(1)}}, ""},
+		"a file":          {api.MapAgentIn{MapRunIn: api.MapRunIn{InputPath: "in.jsonl"}}, problem.Forbidden},
+		"an object":       {api.MapAgentIn{MapRunIn: api.MapRunIn{InputObject: "upload-1"}}, problem.Forbidden},
+		"a file to write": {api.MapAgentIn{MapRunIn: api.MapRunIn{InputRows: rowsOf(1), OutputPath: "out.jsonl"}}, problem.Forbidden},
+		"another session": {api.MapAgentIn{MapRunIn: api.MapRunIn{InputRows: rowsOf(1)}, Sessions: []string{"b"}}, problem.Forbidden},
+		"as deep again":   {api.MapAgentIn{MapRunIn: api.MapRunIn{InputRows: rowsOf(1)}, Depth: 1}, problem.Forbidden},
+		"no depth":        {api.MapAgentIn{MapRunIn: api.MapRunIn{InputRows: rowsOf(1)}, Depth: 9}, problem.Invalid},
+		"two inputs":      {api.MapAgentIn{MapRunIn: api.MapRunIn{InputRows: rowsOf(1), InputObject: "upload-1"}}, problem.Forbidden},
+		"a batch":         {api.MapAgentIn{MapRunIn: api.MapRunIn{InputRows: rowsOf(1), Batch: 2}}, problem.Invalid},
+	} {
+		c.in.Tenant, c.in.Prompt, c.in.OutputSchema = "t", "x {{text}}", json.RawMessage(labelSchema)
+		_, err := w.service.MapAgent(t.Context(), api.MapAgentRequest{MapAgentIn: c.in, Parent: &parent})
+		if c.code == "" && err != nil || c.code != "" && !problem.IsCode(err, c.code) {
+			t.Errorf("%s: %v, want %q", name, err, c.code)
 		}
 	}
 }

@@ -2,15 +2,9 @@ package mapper
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"strconv"
-	"strings"
-	"time"
 
 	"lcm/chat"
-	"lcm/grant"
-	"lcm/internal/api"
 	"lcm/internal/problem"
 	"lcm/internal/subagent"
 	"lcm/mapjob"
@@ -18,15 +12,18 @@ import (
 
 // Agents gives each sub-agent what it may use.
 type Agents interface {
-	// Open makes the tools of one sub-agent, under a grant of its own that
-	// allows reading so many tokens for so long. An error that is problem
-	// "limited" or "forbidden" is the row's; any other one passes.
-	Open(ctx context.Context, tenant string, s mapjob.Scope, tokens int, ttl time.Duration) (AgentTools, error)
+	// Open makes the tools of one sub-agent, under a grant of its own. An error
+	// that is problem "limited", "forbidden" or "unauthorized" is the row's; any
+	// other one passes.
+	Open(ctx context.Context, ref mapjob.Ref, s mapjob.Scope) (AgentTools, error)
 }
 
 // AgentTools are those of one sub-agent. Close ends its grant.
 type AgentTools interface {
 	subagent.Tools
+	// Pay charges the grant, and its ancestors, for tokens, or gives back to
+	// them what is negative. Its errors are those of Open.
+	Pay(ctx context.Context, tokens int) error
 	Close(context.Context)
 }
 
@@ -40,9 +37,6 @@ type agenticMap struct {
 	agents Agents
 	seats  chan struct{} // sub-agents at once: one that has begun waits for calls alone
 }
-
-// grantGrace is how long a sub-agent's grant outlives its time.
-const grantGrace = 30 * time.Second
 
 func (m *agenticMap) work(ctx context.Context, t *task, items []*item) error {
 	return each(items, func(row *mapjob.Object, r *mapjob.Result) error { return m.one(ctx, t, row, r) })
@@ -64,12 +58,9 @@ func (m *agenticMap) one(ctx context.Context, t *task, row *mapjob.Object, r *ma
 		return errStopped
 	}
 	l := m.d.Limits
-	tools, err := m.agents.Open(ctx, t.queue.Ref.Tenant, *m.d.Scope, l.RowTokens, l.Timeout()+grantGrace)
-	if problem.IsCode(err, problem.Limited) || problem.IsCode(err, problem.Forbidden) || problem.IsCode(err, problem.Unauthorized) {
-		r.Error = mapjob.Failed(mapjob.Limit, "%v", err)
-		return nil
-	}
-	if err != nil {
+	tools, bad, err := m.open(ctx, t)
+	if err != nil || bad != nil {
+		r.Error = bad
 		return err
 	}
 	defer tools.Close(context.WithoutCancel(ctx))
@@ -87,6 +78,29 @@ func (m *agenticMap) one(ctx context.Context, t *task, row *mapjob.Object, r *ma
 	return err
 }
 
+// open makes the tools of a sub-agent. Where nobody gets any, it waits as for a
+// provider that is down.
+func (m *agenticMap) open(ctx context.Context, t *task) (tools AgentTools, bad *mapjob.RowError, err error) {
+	err = t.call(ctx, func(ctx context.Context, _ func() bool) error {
+		var err error
+		tools, err = m.agents.Open(ctx, t.queue.Ref, *m.d.Scope)
+		if bad = refused(err); bad != nil || err == nil {
+			return errNoVerdict // on the provider
+		}
+		return err
+	})
+	return tools, bad, err
+}
+
+// refused is the failure of a row whose grant does not allow it to go on, nil
+// where the error is another one.
+func refused(err error) *mapjob.RowError {
+	if problem.IsCode(err, problem.Limited) || problem.IsCode(err, problem.Forbidden) || problem.IsCode(err, problem.Unauthorized) {
+		return mapjob.Failed(mapjob.Limit, "%v", err)
+	}
+	return nil
+}
+
 // converse goes on until an answer holds or a limit is met.
 func (m *agenticMap) converse(ctx context.Context, t *task, q chat.Request, tools AgentTools, r *mapjob.Result) error {
 	r.Attempts = 1
@@ -98,7 +112,7 @@ func (m *agenticMap) converse(ctx context.Context, t *task, q chat.Request, tool
 			return r.Error == nil
 		},
 		Ask: func(ctx context.Context, q chat.Request) (a chat.Response, usable bool, err error) {
-			a, bad, err = m.ask(ctx, t, q, &r.Usage)
+			a, bad, err = m.paid(ctx, t, q, tools, &r.Usage)
 			return a, bad == nil, err
 		},
 		Judge: func(a chat.Response, usable bool) (again string) {
@@ -114,6 +128,29 @@ func (m *agenticMap) converse(ctx context.Context, t *task, q chat.Request, tool
 	}.Run(ctx, q)
 }
 
+// paid makes one attempt. Below a grant it is paid for: its worst case
+// beforehand, so that no budget is exceeded however many spend it, and what it
+// did not take is given back.
+func (m *agenticMap) paid(ctx context.Context, t *task, q chat.Request, tools AgentTools, spent *mapjob.Usage) (a chat.Response, bad *mapjob.RowError, err error) {
+	if len(m.d.Scope.Parent) == 0 {
+		return m.ask(ctx, t, q, spent)
+	}
+	worst, before := subagent.InputTokens(q)+q.MaxTokens, spent.Tokens()
+	if err := tools.Pay(ctx, worst); err != nil {
+		if bad := refused(err); bad != nil {
+			return a, bad, nil
+		}
+		return a, nil, err
+	}
+	if a, bad, err = m.ask(ctx, t, q, spent); err != nil {
+		return a, bad, err // what it took is not known
+	}
+	if err := tools.Pay(ctx, int(spent.Tokens()-before)-worst); err != nil && !isEnd(ctx, err) {
+		t.w.d.Logger.Warn("the budget of a sub-agent is not settled", "job", t.queue.Ref.Job, "error", err)
+	}
+	return a, bad, nil
+}
+
 // spent says why another turn may not be begun: its turns or its tokens are
 // used up, or would be.
 func (m *agenticMap) spent(q chat.Request, r *mapjob.Result, turn int) *mapjob.RowError {
@@ -126,55 +163,4 @@ func (m *agenticMap) spent(q chat.Request, r *mapjob.Result, turn int) *mapjob.R
 		return mapjob.Failed(mapjob.Limit, "%d of %d tokens are spent, and the next turn may take %d", have, l.RowTokens, next)
 	}
 	return nil
-}
-
-// agentScope checks what a caller hands to sub-agents: within its own grant,
-// and, where it is a sub-agent itself that hands on more than reading, with a
-// word on what it keeps.
-func agentScope(q api.MapAgentRequest, now time.Time) (*mapjob.Scope, error) {
-	s := &mapjob.Scope{Sessions: q.Sessions, ReadOnly: !q.MayWrite, Delegated: q.DelegatedScope, Kept: q.KeptWork}
-	for _, id := range q.Nodes {
-		n, err := parseNode(id)
-		if err != nil {
-			return nil, err
-		}
-		s.Nodes = append(s.Nodes, n)
-	}
-	if q.Parent == nil {
-		return s, nil
-	}
-	if len(s.Sessions)+len(s.Nodes) == 0 {
-		s.Sessions = q.Parent.Sessions
-		for _, n := range q.Parent.Nodes {
-			s.Nodes = append(s.Nodes, mapjob.Node(n))
-		}
-	}
-	if s.ReadOnly && s.Delegated == "" && s.Kept == "" { // explorers are exempt
-		s.Delegated, s.Kept = "reading, for one row each", "everything but reading"
-	}
-	if _, err := grant.Narrow(*q.Parent, "map", Ask(*s, q.Parent.Tools, 1, time.Minute), now, nil); err != nil {
-		return nil, problem.New(problem.Forbidden, "sub-agents: %w", err).WithHint("name what lies in the grant, with delegated_scope and kept_work")
-	}
-	var err error
-	s.Parent, err = json.Marshal(q.Parent)
-	return s, err
-}
-
-// Ask is the grant of one sub-agent.
-func Ask(s mapjob.Scope, tools []string, tokens int, ttl time.Duration) grant.Ask {
-	a := grant.Ask{Sessions: s.Sessions, Tools: tools, Tokens: min(tokens, grant.MaxTokens), TTL: min(ttl, grant.MaxTTL), DelegatedScope: s.Delegated, KeptWork: s.Kept}
-	for _, n := range s.Nodes {
-		a.Nodes = append(a.Nodes, grant.Node(n))
-	}
-	return a
-}
-
-// parseNode reads SESSION/n12 or SESSION/#12.
-func parseNode(id string) (mapjob.Node, error) {
-	if i := strings.LastIndexByte(id, '/'); i > 0 && len(id) > i+2 && (id[i+1] == 'n' || id[i+1] == '#') {
-		if n, err := strconv.ParseUint(id[i+2:], 10, 64); err == nil && n > 0 {
-			return mapjob.Node{Session: id[:i], N: n}, nil
-		}
-	}
-	return mapjob.Node{}, problem.New(problem.Invalid, "node %q: write SESSION/n12", id)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"strings"
 
 	"lcm/events"
 	"lcm/internal/api"
@@ -24,6 +25,10 @@ func (s *Service) MapRun(ctx context.Context, in api.MapRunIn) (*api.MapOut, err
 func (s *Service) MapAgent(ctx context.Context, q api.MapAgentRequest) (*api.MapOut, error) {
 	d := definition(mapjob.AgenticMap, q.MapRunIn)
 	d.Limits.MaxTurns, d.Limits.RowTokens = q.MaxTurns, q.RowTokens
+	if s.d.Grants == nil {
+		return nil, problem.New(problem.Unavailable, "sub-agents get no grants here").
+			WithHint("set auth.grant_key, to the key of every toolsvc: they verify what is granted here")
+	}
 	var err error
 	if d.Scope, err = agentScope(q, s.d.Now()); err != nil {
 		return nil, err
@@ -53,8 +58,14 @@ func (s *Service) define(ctx context.Context, in api.MapRunIn, d mapjob.Definiti
 	if d.Limits.MaxCost > 0 && s.c.Prices == (Prices{}) {
 		return nil, problem.New(problem.Invalid, "max_cost needs prices").WithHint("set map.input_price and map.output_price, of a million tokens")
 	}
-	if (in.InputPath == "") == (in.InputObject == "") {
-		return nil, problem.New(problem.Invalid, "name one input: input_path or input_object")
+	inputs := 0
+	for _, one := range []string{in.InputPath, in.InputObject, in.InputRows} {
+		if one != "" {
+			inputs++
+		}
+	}
+	if inputs != 1 {
+		return nil, problem.New(problem.Invalid, "name one input: input_path, input_object or input_rows")
 	}
 	if d.Output != "" {
 		if err := s.checkOutput(d.Output); err != nil {
@@ -75,6 +86,12 @@ func (s *Service) define(ctx context.Context, in api.MapRunIn, d mapjob.Definiti
 // input keeps what the job will read: a file is copied, so that what happens
 // to it later changes nothing; an object is read once to count its rows.
 func (s *Service) input(ctx context.Context, ref mapjob.Ref, in api.MapRunIn) (mapjob.Input, error) {
+	kept := objectOf(ref.Tenant, "job-"+ref.Job)
+	if in.InputRows != "" {
+		out, err := storeInput(ctx, s.d.Objects, kept, strings.NewReader(in.InputRows))
+		out.Name = cmp.Or(in.Name, "input_rows")
+		return out, err
+	}
 	if in.InputPath == "" {
 		name := objectOf(in.Tenant, in.InputObject)
 		r, err := s.d.Objects.Object(ctx, name)
@@ -90,7 +107,7 @@ func (s *Service) input(ctx context.Context, ref mapjob.Ref, in api.MapRunIn) (m
 		return mapjob.Input{}, err
 	}
 	defer f.Close()
-	out, err := storeInput(ctx, s.d.Objects, objectOf(ref.Tenant, "job-"+ref.Job), f)
+	out, err := storeInput(ctx, s.d.Objects, kept, f)
 	out.Name = in.InputPath
 	return out, err
 }

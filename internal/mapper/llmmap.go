@@ -73,7 +73,9 @@ func (m *llmMap) one(ctx context.Context, t *task, row *mapjob.Object, r *mapjob
 }
 
 // final kinds are not tried again.
-func final(k mapjob.Kind) bool { return k == mapjob.TooLarge || k == mapjob.Refused }
+func final(k mapjob.Kind) bool {
+	return k == mapjob.TooLarge || k == mapjob.Refused || k == mapjob.Limit
+}
 
 // ask makes one attempt. What is wrong with this row's answer, or with this
 // row for the provider, comes as the second value; an error ends the work

@@ -77,6 +77,8 @@ type Config struct {
 	Roots []string
 	// Configured is false where no model is: then no job can be begun.
 	Configured bool
+	// Tools that sub-agents may be given, and whether each changes nothing.
+	Tools map[string]bool
 	// Prices of the model, for limits of cost.
 	Prices Prices
 }
@@ -95,6 +97,8 @@ type Deps struct {
 	Queue   Queue
 	Objects Objects
 	Store   Store
+	// Grants of sub-agents; nil = no agentic maps are begun here.
+	Grants  Grants
 	NewSeen func() (Seen, error)
 	Now     func() time.Time
 	NewID   func() string

@@ -20,7 +20,9 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"lcm/boltstore"
+	"lcm/grant"
 	"lcm/internal/api"
+	"lcm/internal/grants"
 	"lcm/internal/mapper"
 	"lcm/llm"
 	"lcm/natsembed"
@@ -100,6 +102,7 @@ type world struct {
 	service *mapper.Service
 	model   mapper.Model
 	agents  mapper.Agents
+	grants  *grants.Authority
 	roots   []string
 	prices  mapper.Prices
 	calls   int
@@ -132,7 +135,10 @@ func (w *world) open() *world {
 	w.must(err)
 	w.store, err = boltstore.OpenJobs(filepath.Join(w.dir, "maps.bolt"), w.log)
 	w.must(err)
-	w.service = mapper.New(mapper.Config{Configured: true, Roots: w.roots, Prices: w.prices}, mapper.Deps{
+	seed := make([]byte, 32)
+	w.grants = grants.New(l, func() (grant.Key, error) { return grant.NewKey(seed) }, time.Now)
+	w.service = mapper.New(mapper.Config{Configured: true, Roots: w.roots, Prices: w.prices, Tools: map[string]bool{"read": true, "agentic_map": false}}, mapper.Deps{
+		Grants: w.grants,
 		Events: w.jobs, Queue: w.jobs, Objects: w.jobs, Store: w.store,
 		NewSeen: func() (mapper.Seen, error) { return boltstore.NewSeen(w.dir) },
 		Now:     time.Now, NewID: func() string { return ulid.Make().String() }, Logger: w.log,

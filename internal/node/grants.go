@@ -10,7 +10,15 @@ import (
 	"lcm/internal/grants"
 )
 
-// openGrants is the authority over grants. Its key is read when it is first
+// authority over grants, made once.
+func (n *Node) authority() *grants.Authority {
+	if n.grants == nil {
+		n.grants = n.openGrants()
+	}
+	return n.grants
+}
+
+// openGrants makes the authority over grants. Its key is read when it is first
 // needed: reading alone leaves nothing behind in a data directory.
 func (n *Node) openGrants() *grants.Authority {
 	path, mayMake := n.cfg.Auth.GrantKey, false

@@ -13,6 +13,7 @@ import (
 	"lcm/internal/config"
 	"lcm/internal/mapper"
 	"lcm/internal/problem"
+	"lcm/internal/toolsvc"
 	"lcm/natslog"
 	"lcm/natsmicro"
 )
@@ -40,8 +41,7 @@ func (n *Node) openMaps(ctx context.Context) (natsmicro.Maps, *natslog.Jobs, err
 	return keeper, jobs, err
 }
 
-// openMapWorkers works on rows where that is a role and there is a model; with
-// the tools in this process also on those of agentic maps.
+// openMapWorkers works on rows where that is a role and there is a model.
 func (n *Node) openMapWorkers(jobs *natslog.Jobs, keeper natsmicro.Maps) error {
 	if !n.roles.MapWorkers || n.cfg.Map.Calls == 0 || !mapsConfigured(n.cfg) {
 		return nil
@@ -54,10 +54,8 @@ func (n *Node) openMapWorkers(jobs *natslog.Jobs, keeper natsmicro.Maps) error {
 		Events: jobs, Claims: jobs, Finished: keeper.Finished, Model: model, Prices: n.prices(), Now: time.Now, Logger: n.slog,
 		Finish: n.metrics.MapRow,
 	}
-	if n.tools != nil {
-		if d.Agents, err = n.openAgents(); err != nil {
-			return err
-		}
+	if d.Agents, err = n.openAgents(keeper); err != nil {
+		return err
 	}
 	w := mapper.NewWorkers(n.cfg.Map.Calls, d)
 	n.metrics.WatchMaps(nil, w.Load)
@@ -74,7 +72,17 @@ func (n *Node) openMapper(jobs *natslog.Jobs) (*mapper.Service, error) {
 	if n.mapStore, err = boltstore.OpenJobs(filepath.Join(n.mapsDir(), "jobs.bolt"), n.slog); err != nil {
 		return nil, err
 	}
-	n.maps = mapper.New(mapper.Config{Roots: n.cfg.Map.RootDirs(), Configured: mapsConfigured(n.cfg), Prices: n.prices()}, mapper.Deps{
+	tools, err := grantableTools(new(toolsvc.Service))
+	if err != nil {
+		return nil, err
+	}
+	c := mapper.Config{Roots: n.cfg.Map.RootDirs(), Configured: mapsConfigured(n.cfg), Prices: n.prices(), Tools: toolNames(tools)}
+	var grants mapper.Grants
+	if n.roles.Toolsvc || n.cfg.Auth.GrantKey != "" { // else nobody could verify them
+		grants = n.authority()
+	}
+	n.maps = mapper.New(c, mapper.Deps{
+		Grants: grants,
 		Events: jobs, Queue: jobs, Objects: jobs, Store: n.mapStore,
 		NewSeen: func() (mapper.Seen, error) { return boltstore.NewSeen(n.mapsDir()) },
 		Now:     time.Now, NewID: newID, Logger: n.slog, Finish: n.metrics.MapRow,

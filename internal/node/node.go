@@ -25,6 +25,7 @@ import (
 	"lcm/internal/grants"
 	"lcm/internal/ingest"
 	"lcm/internal/mapper"
+	"lcm/internal/mcp"
 	"lcm/internal/metrics"
 	"lcm/internal/problem"
 	"lcm/internal/projector"
@@ -70,6 +71,7 @@ type Node struct {
 	mapStore  *boltstore.Jobs
 	tools     *toolsvc.Service
 	grants    *grants.Authority
+	others    *mcp.Remotes // servers whose tools sub-agents use
 	inner     http.Handler // the tools, for whoever comes with a caller
 
 	// loops of the roles; Run starts them all, the first exit stops all.
@@ -271,6 +273,9 @@ func (n *Node) Close() error {
 	n.stop(problem.New(problem.Unavailable, "the node has stopped"))
 	for _, c := range n.chains() {
 		c.Close()
+	}
+	if n.others != nil {
+		_ = n.others.Close() // whoever is gone needs no end
 	}
 	if n.mapStore != nil {
 		_ = n.mapStore.Close() // its commits are durable

@@ -167,7 +167,7 @@ func (n *Node) CondenserWith(s condense.Summarizer, leaves int) (*condenser.Serv
 }
 
 func (n *Node) openTools(r reads, w toolsvc.Writes, c toolsvc.Condenser, m toolsvc.Maps) error {
-	n.grants = n.openGrants()
+	n.authority()
 	cfg := toolsvc.DefaultConfig()
 	cfg.DefaultTenant, cfg.ReadyLag = cmp.Or(n.cfg.Tenant, cfg.DefaultTenant), uint64(n.cfg.ReadyLag)
 	var err error
