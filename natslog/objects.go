@@ -14,6 +14,15 @@ import (
 // Bucket of the object store that holds the inputs of map jobs.
 const Bucket = "LCM_MAP"
 
+// streamInputs is the stream behind it.
+const streamInputs = "OBJ_" + Bucket
+
+func objectsConfig(o Options) jetstream.ObjectStoreConfig {
+	return jetstream.ObjectStoreConfig{
+		Bucket: Bucket, Description: "inputs of map jobs", Storage: jetstream.FileStorage, Replicas: o.Replicas, Compression: true,
+	}
+}
+
 // objectChunk of one message, bytes.
 const objectChunk = 256 << 10
 
@@ -26,10 +35,7 @@ func (l *Log) Objects() Objects { return Objects{l} }
 func (j Objects) store(ctx context.Context) (jetstream.ObjectStore, error) {
 	s, err := j.l.js.ObjectStore(ctx, Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		s, err = j.l.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: Bucket, Description: "inputs of map jobs", Storage: jetstream.FileStorage,
-			Replicas: j.l.o.Replicas, Compression: true,
-		})
+		s, err = j.l.js.CreateObjectStore(ctx, objectsConfig(j.l.o))
 		if errors.Is(err, jetstream.ErrBucketExists) { // somebody was faster
 			s, err = j.l.js.ObjectStore(ctx, Bucket)
 		}
@@ -68,7 +74,7 @@ func (j Objects) Object(ctx context.Context, name string) (io.Reader, error) {
 	if err != nil {
 		return nil, unavailable("object "+name, err)
 	}
-	stream, err := j.l.js.Stream(ctx, "OBJ_"+Bucket)
+	stream, err := j.l.js.Stream(ctx, streamInputs)
 	if err != nil {
 		return nil, unavailable("object "+name, err)
 	}

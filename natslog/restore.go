@@ -25,6 +25,9 @@ const metaRestoring = "lcm-restoring"
 type Restoration struct {
 	js jetstream.JetStream
 	o  Options
+	// left of a stream of map jobs are messages that a restore which goes on has
+	// stored before.
+	left map[string]uint64
 }
 
 // NewRestoration prepares a restore on the server behind nc. Nothing is
@@ -39,7 +42,7 @@ func NewRestoration(nc *nats.Conn, o Options) (*Restoration, error) {
 		return nil, problem.New(problem.Unavailable, "the NATS server takes messages of %d bytes at most, %d are needed", most, minPayload).
 			WithHint("set max_payload: 8MB in its configuration")
 	}
-	return &Restoration{js: js, o: o}, nil
+	return &Restoration{js: js, o: o, left: map[string]uint64{}}, nil
 }
 
 // Begin makes the streams under a new epoch, or goes on with a restore of the
@@ -54,7 +57,7 @@ func (r *Restoration) Begin(ctx context.Context, origin string, partitions int) 
 	if log != nil {
 		return r.goOn(log, origin)
 	}
-	for _, name := range []string{StreamInbox, StreamDead} {
+	for _, name := range []string{StreamInbox, StreamDead, StreamJobs, streamInputs} {
 		other, err := streamInfo(ctx, r.js, name)
 		if err != nil {
 			return 0, err
@@ -135,6 +138,41 @@ func (r *Restoration) Deliver(ctx context.Context, m events.Record, origin strin
 // Bury puts a dead letter back. One that is there already is no error.
 func (r *Restoration) Bury(ctx context.Context, m events.Record) error {
 	return r.side(ctx, StreamDead, m.Subject, m)
+}
+
+// Map puts a message of the jobs' stream, or of that of their inputs, back.
+func (r *Restoration) Map(ctx context.Context, stream string, m events.Record) error {
+	left, known := r.left[stream]
+	if !known {
+		var err error
+		if left, err = r.openMap(ctx, stream); err != nil {
+			return err
+		}
+		r.left[stream] = left
+	}
+	if left > 0 {
+		r.left[stream]--
+		return nil
+	}
+	return r.side(ctx, stream, m.Subject, m)
+}
+
+// openMap makes the stream where there is none, and says what it holds.
+func (r *Restoration) openMap(ctx context.Context, stream string) (uint64, error) {
+	info, err := streamInfo(ctx, r.js, stream)
+	if err != nil {
+		return 0, err
+	}
+	if info != nil {
+		return info.State.LastSeq, nil
+	}
+	if stream == StreamJobs {
+		return 0, createStream(ctx, r.js, jobsConfig(r.o))
+	}
+	if _, err := r.js.CreateObjectStore(ctx, objectsConfig(r.o)); err != nil {
+		return 0, unavailable("object store "+Bucket, err)
+	}
+	return 0, nil
 }
 
 func (r *Restoration) side(ctx context.Context, stream, subject string, m events.Record) error {

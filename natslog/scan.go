@@ -244,8 +244,7 @@ func (l *Log) scanSlowly(ctx context.Context, after, until uint64, handle func(c
 	return nil
 }
 
-// Pending hands over the messages of the inbox or the dead letters
-// (StreamInbox, StreamDead), oldest first, as they are stored. A stream that
+// Pending hands over the messages of a stream beside the log, oldest first, as they are stored. A stream that
 // does not exist has none.
 func (l *Log) Pending(ctx context.Context, stream string, each func(events.Record) error) error {
 	for after := uint64(0); ; {

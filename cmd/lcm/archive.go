@@ -174,8 +174,8 @@ func (a *app) printBackup(s backup.Summary, verb string) error {
 		if verb == "holds" {
 			n = s.Events
 		}
-		fmt.Fprintf(a.out, "%s: log %s up to position %d; %s %d events in %d segments; %d inbox messages, %d dead letters\n",
-			s.Dir, s.Epoch, s.Last, verb, n, s.Segments, s.Inbox, s.Dead)
+		fmt.Fprintf(a.out, "%s: log %s up to position %d; %s %d events in %d segments; %d inbox messages, %d dead letters, %d events of map jobs\n",
+			s.Dir, s.Epoch, s.Last, verb, n, s.Segments, s.Inbox, s.Dead, s.Jobs)
 		if !s.Whole {
 			fmt.Fprintln(a.out, "the last backup was interrupted: run `lcm backup` again")
 		}

@@ -19,6 +19,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"lcm/internal/api"
+	"lcm/internal/backup"
 	"lcm/internal/problem"
 )
 
@@ -256,4 +257,49 @@ func TestMapWatch(t *testing.T) {
 			t.Errorf("no %s in the metrics", want)
 		}
 	}
+}
+
+// Jobs and their inputs are in a backup, and in a repaired log: results are
+// read, failed rows done again, and what was not ended goes on.
+func TestMapBackup(t *testing.T) {
+	p := newRowProvider(t, 0)
+	data, dir := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	appendLines(t, data, "s", `{"id":"1","role":"user","content":"hello"}`)
+	with := func(args ...string) []string { return append(p.options(), args...) }
+	r := lcm(t, data, with("map", "run", writeRows(t, 30, `{"text":"bad"}`), "--prompt", "Label {{text}}", "--schema", mapSchema, "--attempts", "1", "--json")...)
+	done := decode[api.MapOut](t, r.out)
+	open := decode[api.MapOut](t, ok(t, data, with("map", "run", writeRows(t, 20), "--prompt", "Label {{text}}", "--schema", mapSchema, "--detach", "--json")...))
+	want := ok(t, data, "map", "output", done.Job)
+	ok(t, data, "backup", dir)
+	if s := decode[backup.Summary](t, ok(t, data, "backup", "--check", "--json", dir)); s.Jobs < 4 || s.Inputs < 4 || !s.Whole {
+		t.Errorf("%+v", s)
+	}
+	check := func(t *testing.T, data string) {
+		t.Helper()
+		if got := ok(t, data, "map", "output", done.Job); got != want {
+			t.Errorf("output\n%s, want\n%s", got, want)
+		}
+		agg := decode[api.MapAggregateOut](t, ok(t, data, "map", "aggregate", done.Job, "--count-by", "row.user", "--json"))
+		if agg.Counted != 30 {
+			t.Errorf("%+v", agg)
+		}
+		r := lcm(t, data, with("map", "retry", done.Job, "--json")...)
+		if o := decode[api.MapOut](t, r.out); o.Round != 1 || o.Calls != done.Calls+1 {
+			t.Errorf("%d calls in all, %d before: %s", o.Calls, done.Calls, r.err)
+		}
+		if got := decode[api.MapOut](t, ok(t, data, with("map", "watch", open.Job, "--json")...)); got.OK != 20 || got.State != "done" {
+			t.Errorf("%+v", got)
+		}
+	}
+	t.Run("restored", func(t *testing.T) {
+		copied := t.TempDir()
+		ok(t, copied, "restore", dir)
+		check(t, copied)
+	})
+	t.Run("repaired", func(t *testing.T) {
+		spoiled := copyTree(t, data)
+		spoilBlock(t, blocks(spoiled)[0])
+		repaired(t, spoiled, dir, 0)
+		check(t, spoiled)
+	})
 }

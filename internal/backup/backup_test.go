@@ -27,6 +27,7 @@ type store struct {
 	last        uint64
 	inbox, dead []Message
 	origins     []string
+	maps        map[string][]Message
 	finished    bool
 	failAt      uint64 // Store fails at this position, once
 }
@@ -60,6 +61,18 @@ func (s *store) Inbox(_ context.Context, each func(Message) error) error { retur
 
 func (s *store) DeadLetters(_ context.Context, each func(Message) error) error {
 	return all(s.dead, each)
+}
+
+func (s *store) Maps(_ context.Context, stream string, each func(Message) error) error {
+	return all(s.maps[stream], each)
+}
+
+func (s *store) Map(_ context.Context, stream string, m Message) error {
+	if s.maps == nil {
+		s.maps = map[string][]Message{}
+	}
+	s.maps[stream] = append(s.maps[stream], m)
+	return nil
 }
 
 func all(list []Message, each func(Message) error) error {
@@ -117,6 +130,10 @@ func sample(n int) *store {
 		epoch: "E1",
 		inbox: []Message{side(7, "lcm.in.3.t.s", "pending"), side(9, "lcm.in.3.t.s", "pending too")},
 		dead:  []Message{side(2, "lcm.dead.h.t.s", "refused")},
+		maps: map[string][]Message{
+			StreamJobs:   {side(1, "lcm.job.t.j", "defined"), side(2, "lcm.job.t.j", "finished")},
+			StreamInputs: {side(3, "$O.LCM_MAP.C.x", "row"), side(4, "$O.LCM_MAP.M.x", "meta")},
+		},
 	}
 	link := events.Link{}
 	for i := range n {
@@ -180,6 +197,9 @@ func same(t *testing.T, want, got *store) {
 		}
 		return h
 	})); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want.maps, got.maps); diff != "" {
 		t.Error(diff)
 	}
 	if len(got.inbox) != len(want.inbox) || len(got.dead) != len(want.dead) || !got.finished {

@@ -25,10 +25,16 @@ const (
 	StreamLog   = "LCM"
 	StreamInbox = "LCM_IN"
 	StreamDead  = "LCM_DEAD"
+	// Map jobs, and the inputs they read: none where there were none.
+	StreamJobs   = "LCM_JOB"
+	StreamInputs = "OBJ_LCM_MAP"
 	// streamEnd and streamError end an export: all was sent, or not.
 	streamEnd   = "end"
 	streamError = "error"
 )
+
+// mapStreams in the order of a copy: a job that is in it has its input there.
+var mapStreams = []string{StreamJobs, StreamInputs}
 
 // Kinds of frame.
 const (

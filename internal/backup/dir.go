@@ -40,6 +40,9 @@ type Summary struct {
 	Lost       uint64 `json:"lost"` // positions that the log could not give
 	Inbox      uint64 `json:"inbox"`
 	Dead       uint64 `json:"dead"`
+	// Jobs are events of map jobs, Inputs the messages that hold what they read.
+	Jobs   uint64 `json:"jobs"`
+	Inputs uint64 `json:"inputs"`
 	// Added by this run, events.
 	Added uint64 `json:"added"`
 	// Whole: inbox and dead letters are there, the last backup was finished.
@@ -172,10 +175,10 @@ func (d *Dir) Check(ctx context.Context) (Summary, error) {
 	for _, side := range []struct {
 		stream string
 		n      *uint64
-	}{{StreamInbox, &s.Inbox}, {StreamDead, &s.Dead}} {
+	}{{StreamInbox, &s.Inbox}, {StreamDead, &s.Dead}, {StreamJobs, &s.Jobs}, {StreamInputs, &s.Inputs}} {
 		name := d.sideName(side.stream)
-		if name == "" {
-			s.Whole = false
+		if name == "" { // a backup of an older build has no map jobs
+			s.Whole = s.Whole && slices.Contains(mapStreams, side.stream)
 			continue
 		}
 		r, err := d.each(name, nil)
@@ -284,7 +287,7 @@ func (d *Dir) Receive(ctx context.Context, src io.Reader, progress func(Progress
 			return s, brokeOff(err)
 		}
 		switch r.Header.Stream {
-		case StreamLog, StreamInbox, StreamDead:
+		case StreamLog, StreamInbox, StreamDead, StreamJobs, StreamInputs:
 			if err := d.keep(r, &s, progress); err != nil {
 				return s, err
 			}
@@ -343,6 +346,10 @@ func (d *Dir) keep(r *Reader, s *Summary, progress func(Progress)) error {
 		s.Inbox = t.Count
 	case StreamDead:
 		s.Dead = t.Count
+	case StreamJobs:
+		s.Jobs = t.Count
+	case StreamInputs:
+		s.Inputs = t.Count
 	}
 	s.Epoch, s.Partitions = h.Epoch, h.Partitions
 	return d.rename(filepath.Base(part), name)
@@ -386,7 +393,7 @@ func (d *Dir) copy(f io.Writer, r *Reader, progress func(Progress)) error {
 
 // finish puts the side streams' copies in place: the log's is whole now.
 func (d *Dir) finish() error {
-	for _, stream := range []string{StreamDead, StreamInbox} {
+	for _, stream := range []string{StreamDead, StreamInbox, StreamJobs, StreamInputs} {
 		if err := d.rename(stream+newSuffix, stream+segmentSuffix); err != nil {
 			return err
 		}

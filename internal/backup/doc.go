@@ -4,6 +4,8 @@
 //	LCM-<first>-<last>.seg   events of the log, positions of 20 digits
 //	LCM_IN.seg               what the inbox held when the last backup was made
 //	LCM_DEAD.seg             likewise the dead letters
+//	LCM_JOB.seg              the events of map jobs
+//	OBJ_LCM_MAP.seg          their inputs, as the object store has them
 //	*.part, *.new            a backup that is being made, or was interrupted
 //
 // A segment is
@@ -22,9 +24,10 @@
 //
 // Segments of the log follow each other: Header.After and AfterHash are the
 // Trailer.Last and LastHash of the one before. A finished segment is never
-// written again. The inbox and the dead letters change in place in their
-// streams, so every backup copies them whole, before it copies the log: a
-// message that is acknowledged meanwhile is then in both, and recognised.
+// written again. The other streams change in place, or lose what is
+// over, so every backup copies them whole, before it copies the log: a message
+// that is acknowledged meanwhile is then in both, and recognised. Jobs come
+// before their inputs: a job that is in the copy has its input there.
 //
 // codec.go is pure; export.go reads a log through a port; dir.go keeps the
 // files; restore.go writes a log through a port. The package must never import

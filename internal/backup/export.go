@@ -28,6 +28,8 @@ type Source interface {
 	// Inbox and DeadLetters hand over what these streams hold now, in order.
 	Inbox(ctx context.Context, each func(Message) error) error
 	DeadLetters(ctx context.Context, each func(Message) error) error
+	// Maps does for StreamJobs or StreamInputs.
+	Maps(ctx context.Context, stream string, each func(Message) error) error
 }
 
 // Export writes what the source holds behind a position as segments one after
@@ -100,6 +102,12 @@ func (e *export) run() error {
 	}
 	if err := e.side(StreamDead, e.src.DeadLetters); err != nil {
 		return err
+	}
+	for _, stream := range mapStreams {
+		err := e.side(stream, func(ctx context.Context, each func(Message) error) error { return e.src.Maps(ctx, stream, each) })
+		if err != nil {
+			return err
+		}
 	}
 	_, last, _, err := e.src.Extent(e.ctx)
 	if err != nil {

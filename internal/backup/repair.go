@@ -84,6 +84,11 @@ func (r *Repair) Build(ctx context.Context, said *Repaired, target Target, progr
 	if err := r.sides(ctx, said, target); err != nil {
 		return err
 	}
+	for _, stream := range mapStreams {
+		if err := r.maps(ctx, said, target, stream); err != nil {
+			return err
+		}
+	}
 	return target.Finish(ctx)
 }
 
@@ -117,6 +122,30 @@ func (r *Repair) sides(ctx context.Context, said *Repaired, target Target) error
 		return failed
 	}
 	return r.Backup.sidesBut(ctx, target, there)
+}
+
+// maps restores a stream of map jobs as it is now, as far as it can be read;
+// where nothing of it can, the backup's.
+func (r *Repair) maps(ctx context.Context, said *Repaired, target Target, stream string) error {
+	if r.Log == nil {
+		return r.Backup.maps(ctx, target, stream)
+	}
+	n := 0
+	var failed error
+	err := r.Log.Maps(ctx, stream, func(m Message) error {
+		n++
+		failed = target.Map(ctx, stream, m)
+		return failed
+	})
+	switch {
+	case failed != nil || err == nil:
+		return failed
+	case n > 0:
+		said.Notes = append(said.Notes, fmt.Sprintf("the stream %s cannot be read behind its first %d messages: %v", stream, n, err))
+		return nil
+	}
+	said.Notes = append(said.Notes, fmt.Sprintf("the stream %s cannot be read, the backup's is restored: %v", stream, err))
+	return r.Backup.maps(ctx, target, stream)
 }
 
 // merge goes through both copies once.

@@ -22,6 +22,9 @@ type Target interface {
 	Deliver(ctx context.Context, m Message, origin string) error
 	// Bury puts a dead letter back.
 	Bury(ctx context.Context, m Message) error
+	// Map puts a message of StreamJobs or StreamInputs back. A restore that goes
+	// on hands over the same ones in the same order.
+	Map(ctx context.Context, stream string, m Message) error
 	// Finish makes the log usable. Until then nobody can open it.
 	Finish(ctx context.Context) error
 }
@@ -48,6 +51,11 @@ func (d *Dir) Restore(ctx context.Context, s Summary, target Target, progress fu
 	if err := d.sides(ctx, target); err != nil {
 		return s, err
 	}
+	for _, stream := range mapStreams {
+		if err := d.maps(ctx, target, stream); err != nil {
+			return s, err
+		}
+	}
 	return s, target.Finish(ctx)
 }
 
@@ -63,6 +71,16 @@ func (d *Dir) frames(visit func(Frame) error) error {
 		}
 	}
 	return nil
+}
+
+// maps restores a stream of map jobs, where the backup has it.
+func (d *Dir) maps(ctx context.Context, target Target, stream string) error {
+	name := d.sideName(stream)
+	if name == "" {
+		return nil
+	}
+	_, err := d.each(name, func(f Frame) error { return target.Map(ctx, stream, f.Message) })
+	return err
 }
 
 // sides restores dead letters, then the inbox: what is in both was refused

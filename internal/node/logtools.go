@@ -33,6 +33,10 @@ func (s source) DeadLetters(ctx context.Context, each func(backup.Message) error
 	return s.Pending(ctx, natslog.StreamDead, each)
 }
 
+func (s source) Maps(ctx context.Context, stream string, each func(backup.Message) error) error {
+	return s.Pending(ctx, stream, each)
+}
+
 // Verify reads the whole log of this node and checks it.
 func (n *Node) Verify(ctx context.Context, in api.VerifyIn) (*api.VerifyReply, error) {
 	return verifier(n.log)(ctx, in, nil)

@@ -193,15 +193,18 @@ func (r *repairer) steps(kept *string) []func() error {
 			return os.Rename(r.newLog(), log)
 		},
 		func() error { return syncDir(data) },
-		func() error { // they are of the old epoch
-			dir := filepath.Dir(r.n.rowsPath())
-			if !exists(dir) {
-				return nil
-			}
-			return os.Rename(dir, nextAside(dir))
-		},
+		// Projections are of the old epoch, of the log or of map jobs.
+		func() error { return moveAside(filepath.Dir(r.n.rowsPath())) },
+		func() error { return moveAside(r.n.mapsDir()) },
 		func() error { return os.RemoveAll(r.base) },
 	}
+}
+
+func moveAside(dir string) error {
+	if !exists(dir) {
+		return nil
+	}
+	return os.Rename(dir, nextAside(dir))
 }
 
 func asideName(path string, i int) string { return fmt.Sprintf("%s.damaged-%d", path, i) }

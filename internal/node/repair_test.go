@@ -19,7 +19,7 @@ func TestSwapInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for died := range 6 {
+	for died := range 7 {
 		t.Run(fmt.Sprint("behind step ", died), func(t *testing.T) {
 			data := t.TempDir()
 			c := config.Default()

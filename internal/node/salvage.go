@@ -123,6 +123,14 @@ func (s *salvage) DeadLetters(ctx context.Context, each func(backup.Message) err
 	return s.source.DeadLetters(ctx, each)
 }
 
+// Maps implements backup.Source.
+func (s *salvage) Maps(ctx context.Context, stream string, each func(backup.Message) error) error {
+	if s.Log == nil {
+		return errors.New("the streams do not open")
+	}
+	return s.source.Maps(ctx, stream, each)
+}
+
 // each opens every block by itself.
 func (s *salvage) each(ctx context.Context, visit func(l *natslog.Log, last uint64) error) error {
 	for _, b := range s.blocks {
