@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -56,6 +57,39 @@ func (j Objects) PutObject(ctx context.Context, name string, r io.Reader) error 
 	_, err = s.Put(ctx, jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: objectChunk}}, r)
 	if err != nil {
 		return fmt.Errorf("store object %s: %w", name, err)
+	}
+	return nil
+}
+
+// ListObjects visits the objects there are, with the times they were stored.
+func (j Objects) ListObjects(ctx context.Context, visit func(name string, stored time.Time) error) error {
+	s, err := j.store(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := s.List(ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil
+	}
+	if err != nil {
+		return unavailable("list the objects of "+Bucket, err)
+	}
+	for _, o := range list {
+		if err := visit(o.Name, o.ModTime); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteObject removes an object; one that is not there is no error.
+func (j Objects) DeleteObject(ctx context.Context, name string) error {
+	s, err := j.store(ctx)
+	if err == nil {
+		err = s.Delete(ctx, name)
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+		return unavailable("delete object "+name, err)
 	}
 	return nil
 }

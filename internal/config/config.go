@@ -241,6 +241,10 @@ type Map struct {
 	// LeaseSeconds: the rows of a worker that falls silent for this long are
 	// handed to another. Default 30.
 	LeaseSeconds int `koanf:"lease_seconds"`
+	// KeepInputHours: so long after the end of its last job an input is deleted:
+	// retries, and aggregates over fields of rows, need it. Uploads that no job
+	// names are deleted after a day. 0 = inputs are kept for ever. Default 168.
+	KeepInputHours int `koanf:"keep_input_hours"`
 	// MCP are servers whose tools the sub-agents of agentic_map may use beside
 	// those of the memory: [[map.mcp]]. Default none.
 	MCP []MCPServer `koanf:"mcp"`
@@ -360,7 +364,7 @@ func Default() Config {
 		Condenser:  Condenser{Workers: 2, Leaves: 4},
 		Summarizer: Summarizer{Kind: Extractive, TimeoutSeconds: 120, WhenDown: Wait},
 		Reader:     Reader{Turns: 6, Seconds: 120},
-		Map:        Map{Calls: 64, LeaseSeconds: 30},
+		Map:        Map{Calls: 64, LeaseSeconds: 30, KeepInputHours: 168},
 		Session:    sessionOf(events.DefaultSettings()),
 	}
 }

@@ -176,8 +176,8 @@ var mcpName = regexp.MustCompile(`^[A-Za-z0-9-]{1,24}$`)
 func (m Map) validate() error {
 	errs := []error{ownModel("map", m.Kind, m.Model)}
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf("map."+format, a...)) }
-	if m.Calls < 0 || m.Calls > 4096 || m.LeaseSeconds < 1 || !(m.InputPrice >= 0) || !(m.OutputPrice >= 0) {
-		bad("calls is %d (0 to 4096), lease_seconds %d (at least 1), prices %v and %v (at least 0)", m.Calls, m.LeaseSeconds, m.InputPrice, m.OutputPrice)
+	if m.Calls < 0 || m.Calls > 4096 || m.LeaseSeconds < 1 || m.KeepInputHours < 0 || !(m.InputPrice >= 0) || !(m.OutputPrice >= 0) {
+		bad("calls is %d (0 to 4096), lease_seconds %d (at least 1), keep_input_hours %d (at least 0), prices %v and %v (at least 0)", m.Calls, m.LeaseSeconds, m.KeepInputHours, m.InputPrice, m.OutputPrice)
 	}
 	names := map[string]bool{}
 	for i, s := range m.MCP {

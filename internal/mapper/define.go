@@ -86,7 +86,7 @@ func (s *Service) define(ctx context.Context, in api.MapRunIn, d mapjob.Definiti
 // input keeps what the job will read: a file is copied, so that what happens
 // to it later changes nothing; an object is read once to count its rows.
 func (s *Service) input(ctx context.Context, ref mapjob.Ref, in api.MapRunIn) (mapjob.Input, error) {
-	kept := objectOf(ref.Tenant, "job-"+ref.Job)
+	kept := objectOf(ref.Tenant, jobPrefix+ref.Job)
 	if in.InputRows != "" {
 		out, err := storeInput(ctx, s.d.Objects, kept, strings.NewReader(in.InputRows))
 		out.Name = cmp.Or(in.Name, "input_rows")
@@ -168,10 +168,17 @@ func (c *counting) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
+// uploadPrefix and jobPrefix begin the names of objects that this package
+// makes: those it may delete.
+const (
+	uploadPrefix = "upload-"
+	jobPrefix    = "job-"
+)
+
 // Upload keeps an input that a caller sends, under a new name. It needs no
 // Service: whoever takes the bytes stores them.
 func Upload(ctx context.Context, o Objects, tenant, id string, r io.Reader) (*api.MapUploadOut, error) {
-	name := "upload-" + id
+	name := uploadPrefix + id
 	in, err := storeInput(ctx, o, objectOf(tenant, name), r)
 	if err != nil {
 		return nil, err
@@ -208,6 +215,10 @@ func (s *Service) MapRetry(ctx context.Context, in api.MapRetryIn) (*api.MapOut,
 		return s.status(ctx, j)
 	}
 	d := j.Definition
+	if _, err := s.d.Objects.Object(ctx, d.Input.Object); j.Failed+j.Pending() > 0 && problem.IsCode(err, problem.NotFound) {
+		return nil, problem.New(problem.NotFound, "the input of map job %s is gone: it was kept for a while behind its end", in.Job).
+			WithHint("run a new job; map.keep_input_hours says how long inputs are kept")
+	}
 	l := &d.Limits
 	l.Concurrency = cmp.Or(in.Concurrency, l.Concurrency)
 	l.Batch = cmp.Or(in.Batch, l.Batch)

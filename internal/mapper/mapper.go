@@ -51,6 +51,10 @@ type Queue interface {
 type Objects interface {
 	PutObject(ctx context.Context, name string, r io.Reader) error
 	Object(ctx context.Context, name string) (io.Reader, error)
+	// ListObjects visits them all; DeleteObject of one that is not there is no
+	// error.
+	ListObjects(ctx context.Context, visit func(name string, stored time.Time) error) error
+	DeleteObject(ctx context.Context, name string) error
 }
 
 // Store keeps the jobs' state. Update is durable or without effect.
@@ -79,6 +83,9 @@ type Config struct {
 	Configured bool
 	// Tools that sub-agents may be given, and whether each changes nothing.
 	Tools map[string]bool
+	// KeepInputs is how long an input is kept behind the end of its last job,
+	// for retries and aggregates over it. 0 = for ever.
+	KeepInputs time.Duration
 	// Prices of the model, for limits of cost.
 	Prices Prices
 }
@@ -143,6 +150,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	s.group.Go(func() { s.startAll(ctx, end) })
+	s.group.Go(func() { s.sweep(ctx, end) })
 	return s.d.Events.Follow(ctx, at.Seq, func(ctx context.Context, batch []events.Record) error {
 		return s.apply(ctx, batch)
 	})

@@ -373,3 +373,46 @@ func TestRestart(t *testing.T) {
 		w.close()
 	}
 }
+
+// An input goes when its last job has been over for long, and an upload that
+// nobody used; what runs, what is new, and what others stored stays.
+func TestInputsThatAreOverAreDeleted(t *testing.T) {
+	p := newProvider(t, 0, echo)
+	w := newWorld(t, p.client(t))
+	var ahead atomic.Int64
+	w.keep, w.now = 48*time.Hour, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	w.open()
+	ended := w.begin(rowsOf(3)+"broken\n", api.MapRunIn{})
+	w.end(ended)
+	for _, name := range []string{"t/upload-unused", "t/mine"} {
+		w.must(w.jobs.PutObject(t.Context(), name, strings.NewReader(rowsOf(1))))
+	}
+	left := func() (n int) {
+		t.Helper()
+		w.must(w.jobs.ListObjects(t.Context(), func(string, time.Time) error { n++; return nil }))
+		return n
+	}
+	for _, c := range []struct {
+		ahead time.Duration
+		gone  int
+		left  int
+	}{{time.Hour, 0, 3}, {25 * time.Hour, 1, 2}, {47 * time.Hour, 0, 2}, {49 * time.Hour, 1, 1}, {1000 * time.Hour, 0, 1}} {
+		ahead.Store(int64(c.ahead))
+		n, err := w.service.Sweep(t.Context())
+		w.must(err)
+		if n != c.gone || left() != c.left {
+			t.Errorf("after %v: %d deleted, %d left, want %d and %d", c.ahead, n, left(), c.gone, c.left)
+		}
+	}
+	// Results stay; a retry that needs the input says that it is gone.
+	if rows := w.output(ended); len(rows) != 4 {
+		t.Errorf("%+v", rows)
+	}
+	_, err := w.service.MapAggregate(t.Context(), api.MapAggregateIn{Scope: tenant, Job: ended, By: []string{"row.text"}})
+	if !problem.IsCode(err, problem.NotFound) {
+		t.Errorf("%v", err)
+	}
+	if _, err := w.service.MapRetry(t.Context(), api.MapRetryIn{Scope: tenant, Job: ended}); !problem.IsCode(err, problem.NotFound) || !strings.Contains(err.Error(), "input") {
+		t.Errorf("%v", err)
+	}
+}

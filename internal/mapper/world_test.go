@@ -105,13 +105,15 @@ type world struct {
 	grants  *grants.Authority
 	roots   []string
 	prices  mapper.Prices
+	keep    time.Duration
+	now     func() time.Time
 	calls   int
 	log     *slog.Logger
 	stops   []func()
 }
 
 func newWorld(t testing.TB, m mapper.Model) *world {
-	return &world{t: t, dir: t.TempDir(), ackWait: 5 * time.Second, model: m, calls: 64, log: slog.New(slog.DiscardHandler)}
+	return &world{t: t, dir: t.TempDir(), ackWait: 5 * time.Second, model: m, calls: 64, log: slog.New(slog.DiscardHandler), now: time.Now}
 }
 
 func (w *world) must(err error) {
@@ -137,11 +139,11 @@ func (w *world) open() *world {
 	w.must(err)
 	seed := make([]byte, 32)
 	w.grants = grants.New(l, func() (grant.Key, error) { return grant.NewKey(seed) }, time.Now)
-	w.service = mapper.New(mapper.Config{Configured: true, Roots: w.roots, Prices: w.prices, Tools: map[string]bool{"read": true, "agentic_map": false}}, mapper.Deps{
+	w.service = mapper.New(mapper.Config{Configured: true, Roots: w.roots, Prices: w.prices, KeepInputs: w.keep, Tools: map[string]bool{"read": true, "agentic_map": false}}, mapper.Deps{
 		Grants: w.grants,
 		Events: w.jobs, Queue: w.jobs, Objects: w.jobs, Store: w.store,
 		NewSeen: func() (mapper.Seen, error) { return boltstore.NewSeen(w.dir) },
-		Now:     time.Now, NewID: func() string { return ulid.Make().String() }, Logger: w.log,
+		Now:     w.now, NewID: func() string { return ulid.Make().String() }, Logger: w.log,
 	})
 	w.stops = append(w.stops, w.server.Stop, func() { w.must(w.store.Close()) })
 	w.loop(w.service.Run)

@@ -76,7 +76,7 @@ func (n *Node) openMapper(jobs *natslog.Jobs) (*mapper.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := mapper.Config{Roots: n.cfg.Map.RootDirs(), Configured: mapsConfigured(n.cfg), Prices: n.prices(), Tools: toolNames(tools)}
+	c := mapper.Config{Roots: n.cfg.Map.RootDirs(), Configured: mapsConfigured(n.cfg), Prices: n.prices(), Tools: toolNames(tools), KeepInputs: time.Duration(n.cfg.Map.KeepInputHours) * time.Hour}
 	var grants mapper.Grants
 	if n.roles.Toolsvc || n.cfg.Auth.GrantKey != "" { // else nobody could verify them
 		grants = n.authority()
