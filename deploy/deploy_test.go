@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -18,12 +19,14 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"lcm/events"
+	"lcm/grant"
 	"lcm/internal/api"
+	"lcm/mapjob"
 	"lcm/natslog"
 	"lcm/natsmicro"
 )
 
-var users = []string{"operator", "ingestor", "projector", "condenser", "toolsvc", "agent"}
+var users = []string{"operator", "ingestor", "projector", "condenser", "toolsvc", "mapper", "mapworker", "agent"}
 
 func password(user string) string { return "p-" + user }
 
@@ -61,6 +64,8 @@ func start(t *testing.T) cluster {
 	}
 	c := cluster{url: s.ClientURL()}
 	c.log = c.open(t, "operator", natslog.Options{Create: true})
+	_, err = c.log.Jobs(ctx(t), natslog.JobOptions{Create: true})
+	must(t, err)
 	return c
 }
 
@@ -161,24 +166,24 @@ func TestPermissions(t *testing.T) {
 		{"pub", "lcm.t.acme.show", ""},
 		{"pub", "lcm.t.show", ""},
 		{"pub", "lcm.t.default.rebuild", ""},
-		{"pub", "$KV.LCM_GRANTS.01ROOT", "toolsvc"},
-		{"pub", "$JS.API.DIRECT.GET.KV_LCM_GRANTS.$KV.LCM_GRANTS.01ROOT", "toolsvc"},
-		{"pub", "$JS.API.STREAM.CREATE.KV_LCM_GRANTS", "toolsvc"},
+		{"pub", "$KV.LCM_GRANTS.01ROOT", "toolsvc mapper"},
+		{"pub", "$JS.API.DIRECT.GET.KV_LCM_GRANTS.$KV.LCM_GRANTS.01ROOT", "toolsvc mapper"},
+		{"pub", "$JS.API.STREAM.CREATE.KV_LCM_GRANTS", "toolsvc mapper"},
 		{"pub", "$JS.API.STREAM.UPDATE.KV_LCM_GRANTS", ""},
 		{"pub", "$JS.API.STREAM.DELETE.KV_LCM_GRANTS", ""},
 		{"pub", "$JS.API.STREAM.PURGE.KV_LCM_GRANTS", ""},
 		{"pub", "lcm.t.default.doctor", ""},
 		{"pub", "lcm.t.default.dead", ""},
 		{"pub", "lcm.t.default.dead-retry", ""},
-		{"pub", "_INBOX.x", "ingestor projector condenser toolsvc"},
+		{"pub", "_INBOX.x", "ingestor projector condenser toolsvc mapper mapworker"},
 		{"pub", "$SRV.PING", ""},
 		{"sub", "lcm.q.0.plan", "projector"},
 		{"sub", "lcm.w.append", "ingestor"},
 		{"sub", "lcm.c.condense", "condenser"},
 		{"sub", "lcm.t.default.show", "toolsvc"},
 		{"sub", "lcm.wake.task", "condenser"},
-		{"sub", "$SRV.PING", "ingestor projector condenser toolsvc"},
-		{"sub", "_INBOX.>", "ingestor projector condenser toolsvc agent"},
+		{"sub", "$SRV.PING", "ingestor projector condenser toolsvc mapper"},
+		{"sub", "_INBOX.>", "ingestor projector condenser toolsvc mapper mapworker agent"},
 		{"sub", ">", ""},
 		{"sub", "lcm.>", ""},
 		{"sub", "lcm.ev.>", ""},
@@ -195,19 +200,53 @@ func TestPermissions(t *testing.T) {
 		{"pub", "$JS.API.DIRECT.GET.LCM_IN.lcm.in.0.default.s", ""},
 		{"pub", "$JS.API.DIRECT.GET.LCM_DEAD", "toolsvc"},
 		{"pub", "$JS.API.STREAM.MSG.DELETE.LCM_DEAD", "toolsvc"},
-		{"pub", "$JS.API.STREAM.CREATE.LCM_TASK", "ingestor projector condenser toolsvc"},
+		{"pub", "$JS.API.STREAM.CREATE.LCM_TASK", "ingestor projector condenser toolsvc mapper mapworker"},
 		{"pub", "$JS.API.STREAM.CREATE.LCM", ""},
 		{"pub", "$JS.API.STREAM.CREATE.LCM_IN", ""},
 		{"pub", "$JS.API.STREAM.CREATE.OTHER", ""},
 		{"pub", "$JS.API.CONSUMER.DELETE.LCM.c", "projector"},
 		{"pub", "$JS.API.CONSUMER.DELETE.LCM_IN.ingest-0", ""},
+		{"pub", "lcm.job.default.j", "mapper mapworker"},
+		{"pub", "lcm.row.default.j", "mapper"},
+		{"pub", "lcm.wake.row", "mapper"},
+		{"pub", "lcm.m.run", "toolsvc"},
+		{"pub", "lcm.m.finished", "mapworker"},
+		{"pub", "lcm.m.agent-open", "mapworker"},
+		{"pub", "lcm.m.agent-pay", "mapworker"},
+		{"pub", "lcm.t.default.grep", "mapper mapworker agent"},
+		{"pub", "lcm.t.acme.expand", "mapper mapworker"},
+		{"pub", "lcm.t.acme.append", ""},
+		{"pub", "lcm.t.acme.grant", ""},
+		{"pub", "lcm.t.acme.llm_map", ""},
+		{"pub", "$O.LCM_MAP.C.x", "toolsvc mapper"},
+		{"pub", "$JS.API.DIRECT.GET.LCM_JOB", "mapper mapworker"},
+		{"pub", "$JS.API.DIRECT.GET.OBJ_LCM_MAP", "toolsvc mapper"},
+		{"pub", "$JS.API.STREAM.CREATE.OBJ_LCM_MAP", "toolsvc mapper"},
+		{"pub", "$JS.API.STREAM.CREATE.LCM_ROW", "mapper mapworker"},
+		{"pub", "$JS.API.STREAM.CREATE.LCM_JOB", ""},
+		{"pub", "$JS.API.STREAM.PURGE.LCM_ROW", "mapper"},
+		{"pub", "$JS.API.STREAM.PURGE.OBJ_LCM_MAP", "mapper"},
+		{"pub", "$JS.API.STREAM.DELETE.LCM_ROW", ""},
+		{"pub", "$JS.API.STREAM.DELETE.OBJ_LCM_MAP", ""},
+		{"pub", "$JS.API.STREAM.UPDATE.OBJ_LCM_MAP", ""},
+		{"pub", "$JS.API.CONSUMER.CREATE.LCM_ROW.j", "mapper"},
+		{"pub", "$JS.API.CONSUMER.DELETE.LCM_ROW.j", "mapper"},
+		{"pub", "$JS.API.CONSUMER.LIST.LCM_ROW", "mapper mapworker"},
+		{"pub", "$JS.API.CONSUMER.MSG.NEXT.LCM_ROW.j", "mapper mapworker"},
+		{"pub", "$JS.ACK.LCM_ROW.j.1.1.1.1.0", "mapper mapworker"},
+		{"sub", "lcm.m.run", "mapper"},
+		{"sub", "lcm.c.models", "condenser mapper mapworker"},
+		{"sub", "lcm.wake.row", "mapper mapworker"},
+		{"sub", "lcm.job.>", ""},
+		{"sub", "lcm.row.>", ""},
+		{"sub", "$O.>", ""},
 		{"pub", "$JS.ACK.LCM_IN.ingest-0.1.1.1.1.0", "ingestor"},
 		{"pub", "$JS.ACK.LCM_TASK.condense-urgent.1.1.1.1.0", "condenser"},
 	}
-	for stream, consumer := range map[string]string{natslog.StreamLog: "projector", natslog.StreamInbox: "ingestor", natslog.StreamTasks: "condenser", natslog.StreamDead: ""} {
+	for stream, consumer := range map[string]string{natslog.StreamLog: "projector", natslog.StreamInbox: "ingestor", natslog.StreamTasks: "condenser", natslog.StreamDead: "", natslog.StreamJobs: "mapper"} {
 		rows = append(
 			rows,
-			row{"pub", "$JS.API.STREAM.INFO." + stream, "ingestor projector condenser toolsvc"},
+			row{"pub", "$JS.API.STREAM.INFO." + stream, "ingestor projector condenser toolsvc mapper mapworker"},
 			row{"pub", "$JS.API.CONSUMER.CREATE." + stream + ".c", consumer},
 			row{"pub", "$JS.API.CONSUMER.MSG.NEXT." + stream + ".c", consumer},
 		)
@@ -340,6 +379,7 @@ type (
 	reads     struct{ natsmicro.Reads }
 	writes    struct{ natsmicro.Writes }
 	condenser struct{ natsmicro.Condenser }
+	keeper    struct{ natsmicro.Maps }
 )
 
 func (reads) Lookup(context.Context, api.LookupRequest) (*api.LookupReply, error) {
@@ -352,6 +392,25 @@ func (writes) Append(context.Context, api.AppendRequest) (*api.AppendReply, erro
 
 func (condenser) Condense(context.Context, events.Ref, events.Position) (*api.CondenseOut, error) {
 	return &api.CondenseOut{}, nil
+}
+
+func (keeper) MapRun(context.Context, api.MapRunIn) (*api.MapOut, error) { return &api.MapOut{}, nil }
+
+func (keeper) Finished(context.Context, mapjob.Ref, uint64, int) (bool, error) { return true, nil }
+
+func (keeper) AgentOpen(context.Context, api.AgentOpenIn) (*api.AgentGrant, error) {
+	return &api.AgentGrant{}, nil
+}
+func (keeper) AgentPay(context.Context, api.AgentPayIn) error { return nil }
+func (keeper) AgentClose(context.Context, grant.Claims) error { return nil }
+
+var job = mapjob.Ref{Tenant: "default", Job: "j"}
+
+func openJobs(t *testing.T, nc *nats.Conn) *natslog.Jobs {
+	t.Helper()
+	j, err := openOn(t, nc, natslog.Options{}).Jobs(ctx(t), natslog.JobOptions{})
+	must(t, err)
+	return j
 }
 
 // TestRolesDoTheirJobs makes the calls of each role, in the order in which
@@ -385,6 +444,10 @@ func TestRolesDoTheirJobs(t *testing.T) {
 			Name: "show", Schema: json.RawMessage(`{}`),
 			Handle: func(context.Context, string, json.RawMessage) (any, error) { return large, nil },
 		}}, o)
+	})
+
+	serve(t, "mapper", "mapper", func(nc *nats.Conn, o natsmicro.Options) (*natsmicro.Server, error) {
+		return natsmicro.ServeMaps(nc, keeper{}, o)
 	})
 
 	jobs := []struct {
@@ -479,8 +542,64 @@ func TestRolesDoTheirJobs(t *testing.T) {
 			_, err = l.DeadLetter(ctx(t), all[0].ID)
 			must(t, err, l.Unbury(ctx(t), all[0].ID))
 		}},
+		{"toolsvc", "keeps an uploaded input, and asks for a job", func(t *testing.T, nc *nats.Conn) {
+			l := openOn(t, nc, natslog.Options{})
+			must(t, l.Objects().PutObject(ctx(t), "default/upload-1", strings.NewReader("{}\n")))
+			_, err := natsmicro.NewMaps(nc).MapRun(ctx(t), api.MapRunIn{})
+			must(t, err)
+		}},
+		{"mapper", "follows jobs, hands out their rows, and clears up behind them", func(t *testing.T, nc *nats.Conn) {
+			j, done := openJobs(t, nc), make(chan struct{})
+			m, err := mapjob.Event(job, mapjob.JobDefined{}, time.Now())
+			must(t, err)
+			seq, err := j.Publish(ctx(t), m)
+			must(t, err)
+			until(t, done, func(c context.Context) error {
+				return j.Follow(c, 0, func(context.Context, []events.Record) error { close(done); return nil })
+			})
+			r, err := j.Object(ctx(t), "default/upload-1")
+			must(t, err)
+			text, err := io.ReadAll(r)
+			must(t, err)
+			if string(text) != "{}\n" {
+				t.Errorf("%q", text)
+			}
+			must(t, j.ListObjects(ctx(t), func(string, time.Time) error { return nil }), j.DeleteObject(ctx(t), "default/upload-1"))
+			must(t, j.CloseQueue(ctx(t), job), j.OpenQueue(ctx(t), api.RowQueue{Ref: job, Definition: seq}, 2))
+			must(t, j.Push(ctx(t), job, []api.RowMessage{{N: 1, Text: []byte("{}")}}))
+			if q, err := j.Queue(ctx(t), job); err != nil || q.Waiting != 1 {
+				t.Errorf("%+v, %v", q, err)
+			}
+		}},
+		{"mapworker", "claims rows, stores results, and asks for the grants of sub-agents", func(t *testing.T, nc *nats.Conn) {
+			j := openJobs(t, nc)
+			stop, err := j.Woken(func() {})
+			must(t, err)
+			defer stop()
+			qs, err := j.Queues(ctx(t))
+			must(t, err)
+			if len(qs) != 1 {
+				t.Fatalf("%d queues", len(qs))
+			}
+			_, err = j.Event(ctx(t), qs[0].Definition)
+			must(t, err)
+			n := 0
+			must(t, j.Claim(ctx(t), job, 1, func(l api.RowLease) { n++; must(t, l.Alive(), l.Done(ctx(t))) }))
+			if n != 1 {
+				t.Errorf("%d rows", n)
+			}
+			m, err := mapjob.Event(job, mapjob.RowsFinished{}, time.Now())
+			must(t, err)
+			_, err = j.Publish(ctx(t), m)
+			must(t, err)
+			maps := natsmicro.NewMaps(nc)
+			_, err = maps.Finished(ctx(t), job, 1, 0)
+			must(t, err)
+			_, err = maps.AgentOpen(ctx(t), api.AgentOpenIn{})
+			must(t, err, maps.AgentPay(ctx(t), api.AgentPayIn{}), maps.AgentClose(ctx(t), grant.Claims{}))
+		}},
 		{"operator", "discovers the services", func(t *testing.T, nc *nats.Conn) {
-			for _, name := range []string{"projector", "ingestor", "condenser", "toolsvc"} {
+			for _, name := range []string{"projector", "ingestor", "condenser", "toolsvc", "mapper"} {
 				subject, err := micro.ControlSubject(micro.PingVerb, name, "")
 				must(t, err)
 				_, err = nc.RequestWithContext(ctx(t), subject, nil)

@@ -115,7 +115,7 @@ func TestDamagedBackup(t *testing.T) {
 	appendLines(t, data, "s", `{"id":"later","role":"user","content":"x"}`)
 	ok(t, data, "backup", dir)
 	names, err := filepath.Glob(filepath.Join(dir, "*.seg"))
-	if err != nil || len(names) != 4 {
+	if err != nil || len(names) != 6 {
 		t.Fatalf("%v %v", names, err)
 	}
 	for _, name := range names {

@@ -30,6 +30,10 @@ func (r Roles) opsPort() string {
 		return "8421"
 	case r.Condenser:
 		return "8422"
+	case r.Mapper && !r.Projector:
+		return "8425"
+	case r.MapWorkers && !r.Projector:
+		return "8426"
 	}
 	return "8423"
 }
