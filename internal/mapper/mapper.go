@@ -151,9 +151,27 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	s.group.Go(func() { s.startAll(ctx, end) })
 	s.group.Go(func() { s.sweep(ctx, end) })
-	return s.d.Events.Follow(ctx, at.Seq, func(ctx context.Context, batch []events.Record) error {
-		return s.apply(ctx, batch)
-	})
+	return s.d.Events.Follow(ctx, at.Seq, s.keep)
+}
+
+// storeEvery: how often a store that takes nothing, as on a full disk, is tried
+// again. Until then the jobs stand still, and nothing of them is lost.
+const storeEvery = time.Second
+
+// keep folds a batch once the store takes it.
+func (s *Service) keep(ctx context.Context, batch []events.Record) error {
+	for try := 1; ; try++ {
+		err := s.apply(ctx, batch)
+		if err == nil || isEnd(ctx, err) || problem.IsCode(err, problem.Damaged) {
+			return err
+		}
+		if try == 1 {
+			s.d.Logger.Error("the state of map jobs cannot be stored: they stand still until it can", "error", err)
+		}
+		if err := await.Sleep(ctx, storeEvery); err != nil {
+			return err
+		}
+	}
 }
 
 func (s *Service) checkpoint() (at api.Checkpoint, err error) {

@@ -2,6 +2,7 @@ package mapper_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,10 +107,12 @@ type world struct {
 	roots   []string
 	prices  mapper.Prices
 	keep    time.Duration
-	now     func() time.Time
-	calls   int
-	log     *slog.Logger
-	stops   []func()
+	// storeDir of the service's state, "" = dir.
+	storeDir string
+	now      func() time.Time
+	calls    int
+	log      *slog.Logger
+	stops    []func()
 }
 
 func newWorld(t testing.TB, m mapper.Model) *world {
@@ -135,7 +138,7 @@ func (w *world) open() *world {
 	w.must(err)
 	w.jobs, err = l.Jobs(w.t.Context(), natslog.JobOptions{Create: true, Lease: w.ackWait})
 	w.must(err)
-	w.store, err = boltstore.OpenJobs(filepath.Join(w.dir, "maps.bolt"), w.log)
+	w.store, err = boltstore.OpenJobs(filepath.Join(cmp.Or(w.storeDir, w.dir), "maps.bolt"), w.log)
 	w.must(err)
 	seed := make([]byte, 32)
 	w.grants = grants.New(l, func() (grant.Key, error) { return grant.NewKey(seed) }, time.Now)
