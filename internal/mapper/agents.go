@@ -34,6 +34,9 @@ const (
 
 // AgentOpen mints the grant of one sub-agent, within what its job was given.
 func (s *Service) AgentOpen(ctx context.Context, in api.AgentOpenIn) (*api.AgentGrant, error) {
+	if s.d.Grants == nil {
+		return nil, noGrants()
+	}
 	j, err := s.job(in.Ref)
 	if err != nil {
 		return nil, err
@@ -62,6 +65,11 @@ func (s *Service) AgentOpen(ctx context.Context, in api.AgentOpenIn) (*api.Agent
 	}
 	out.Token, out.Claims, err = s.d.Grants.NewChild(ctx, *parent, ask, nil)
 	return out, err
+}
+
+func noGrants() error {
+	return problem.New(problem.Unavailable, "sub-agents get no grants here").
+		WithHint("set auth.grant_key, to the key of every toolsvc: they verify what is granted here")
 }
 
 // agentTools are the names of what a sub-agent may use: of the memory's tools

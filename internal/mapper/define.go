@@ -26,8 +26,7 @@ func (s *Service) MapAgent(ctx context.Context, q api.MapAgentRequest) (*api.Map
 	d := definition(mapjob.AgenticMap, q.MapRunIn)
 	d.Limits.MaxTurns, d.Limits.RowTokens = q.MaxTurns, q.RowTokens
 	if s.d.Grants == nil {
-		return nil, problem.New(problem.Unavailable, "sub-agents get no grants here").
-			WithHint("set auth.grant_key, to the key of every toolsvc: they verify what is granted here")
+		return nil, noGrants()
 	}
 	var err error
 	if d.Scope, err = agentScope(q, s.d.Now()); err != nil {
