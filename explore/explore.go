@@ -2,7 +2,6 @@ package explore
 
 import (
 	"bytes"
-	"path"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -30,16 +29,22 @@ const (
 	maxNames    = 12
 	maxName     = 40 // characters of one name
 	sampleBytes = 32 << 10
+	remembered  = 10_000 // names, beyond it repetitions count again
 )
 
-// Describe describes a body. The path is only a hint: the body decides.
+// Describe describes a body. A body that proves its family (JSON, declared XML,
+// binary) is described by it; else the path's extension tells the family, and
+// only where it tells none do the body's lines.
+//
+// What is described is written into the turn's event once; rules may change
+// without a version, since nothing is described again from the log.
 func Describe(name string, body []byte) Descriptor {
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	if what, ok := binary(body); ok {
 		return Descriptor{Kind: "binary", Summary: oneLine(what + ", " + size(len(body)))}
 	}
 	body = unnumber(body)
-	f := file{body: body, ext: extension(name)}
+	f := file{body: body, hint: hint(name)}
 	kind, summary := f.describe()
 	return Descriptor{Kind: kind, Summary: oneLine(summary), Head: head(body)}
 }
@@ -47,83 +52,79 @@ func Describe(name string, body []byte) Descriptor {
 // file is a body under examination.
 type file struct {
 	body []byte
-	ext  string // in lower case, without the dot
-}
-
-func extension(name string) string {
-	base := strings.ToLower(path.Base(strings.ReplaceAll(name, `\`, "/")))
-	if base == "dockerfile" || base == "makefile" {
-		return base
-	}
-	return strings.TrimPrefix(path.Ext(base), ".")
+	hint string // the family its name tells, "" = none
 }
 
 // describe tries the families whose bodies leave no doubt, then the one the
-// name hints at, then the others.
+// name tells, and only without such a name the others.
 func (f file) describe() (kind, summary string) {
 	if len(bytes.TrimSpace(f.body)) == 0 {
 		return "text", "empty, " + size(len(f.body))
 	}
-	for _, try := range []func() (string, string, bool){f.json, f.jsonl, f.markup} {
+	for _, try := range []func() (string, string, bool){f.json, f.jsonl, f.markup, f.hinted, f.unhinted} {
 		if kind, summary, ok := try(); ok {
 			return kind, summary
 		}
 	}
-	if kind, summary, ok := f.hinted(); ok {
-		return kind, summary
-	}
-	if kind, summary, ok := f.unhinted(); ok {
-		return kind, summary
-	}
 	return f.text()
 }
 
+// hinted believes the name: what is odd in the body is described as far as
+// its family's rules reach.
 func (f file) hinted() (kind, summary string, ok bool) {
-	switch f.ext {
-	case "csv", "tsv", "tab":
-		return f.table(1)
-	case "md", "markdown", "mdx", "rst":
-		return f.markdown(1)
-	case "log", "out", "err":
-		return f.log(0.3)
-	case "yaml", "yml":
-		return f.yaml(1)
+	switch f.hint {
+	case "json":
+		return f.jsonc()
+	case "csv", "tsv":
+		kind, summary = f.namedTable()
+	case "yaml":
+		kind, summary = f.namedYAML()
 	case "toml":
-		return f.toml(1)
-	case "sql", "ddl":
-		return f.sql(1)
-	}
-	for i := range languages {
-		if l := &languages[i]; l.named(f.ext) {
-			if l.kind == "c" && f.ext == "h" && f.telltale(&languages[i-1]) {
-				l = &languages[i-1] // a header of C++
-			}
-			if n, _ := f.evidence(l); n >= 1 {
-				return f.code(l)
-			}
+		kind, summary = f.namedTOML()
+	case "xml", "html":
+		return f.namedMarkup()
+	case "markdown":
+		kind, summary = f.namedMarkdown()
+	case "rst":
+		kind, summary = f.restructured()
+	case "log":
+		kind, summary = "log", f.logSummary()
+	case "sql":
+		kind, summary = f.namedSQL()
+	case foreign:
+		kind, summary = f.text()
+	default:
+		l := f.language()
+		if l == nil {
+			return "", "", false
 		}
+		kind, summary = f.code(l)
 	}
-	return "", "", false
+	return kind, summary, true
 }
 
+// unhinted looks for a family that the body gives away; a few lines that look
+// alike are not enough.
 func (f file) unhinted() (kind, summary string, ok bool) {
-	if bytes.Contains(f.sample(), []byte("\n```")) {
-		if kind, summary, ok = f.markdown(1); ok {
-			return kind, summary, ok
-		}
-	}
-	if kind, summary, ok = f.log(0.6); ok {
-		return kind, summary, ok
-	}
-	if l := f.likeliest(); l != nil {
-		return f.code(l)
+	l, known := f.interpreter()
+	switch {
+	case l != nil:
+		kind, summary = f.code(l)
+		return kind, summary, true
+	case known || f.startsForeign():
+		kind, summary = f.text()
+		return kind, summary, true
 	}
 	for _, try := range []func() (string, string, bool){
-		func() (string, string, bool) { return f.sql(2) },
-		func() (string, string, bool) { return f.table(3) },
-		func() (string, string, bool) { return f.toml(3) },
+		func() (string, string, bool) {
+			if !bytes.Contains(f.sample(), []byte("\n```")) {
+				return "", "", false
+			}
+			return f.markdown(1)
+		},
+		f.log, f.likeliest, f.sql, f.table, f.toml,
 		func() (string, string, bool) { return f.markdown(2) },
-		func() (string, string, bool) { return f.yaml(4) },
+		f.yaml,
 	} {
 		if kind, summary, ok = try(); ok {
 			return kind, summary, ok
@@ -132,16 +133,21 @@ func (f file) unhinted() (kind, summary string, ok bool) {
 	return "", "", false
 }
 
-func (f file) text() (kind, summary string) {
+func (f file) text() (kind, summary string) { return "text", f.opening("text") }
+
+// opening describes a body by its size and its first line.
+func (f file) opening(title string) string {
 	first := bytes.TrimSpace(f.body)
 	if i := bytes.IndexByte(first, '\n'); i >= 0 {
 		first = first[:i]
 	}
-	return "text", "text, " + f.lines() + ", " + size(len(f.body)) + `, begins "` + clip(string(first[:min(len(first), 1024)]), 100) + `"`
+	return title + ", " + f.lines() + ", " + size(len(f.body)) + `, begins "` + clip(string(first[:min(len(first), 1024)]), 100) + `"`
 }
 
 // sample is what recognition looks at.
 func (f file) sample() []byte { return f.body[:min(len(f.body), sampleBytes)] }
+
+func (f file) sampled() file { return file{body: f.sample(), hint: f.hint} }
 
 // eachLine calls fn with every line of b, without its end, until fn says stop.
 func eachLine(b []byte, fn func(line []byte) bool) {
@@ -204,7 +210,6 @@ type names struct {
 }
 
 func (n *names) add(s string) {
-	const remembered = 10_000 // beyond it repetitions count again
 	if s == "" || n.seen[s] {
 		return
 	}

@@ -67,7 +67,21 @@ func TestKinds(t *testing.T) {
 		"compose.yaml": "yaml", "pyproject.toml": "toml", "feed.xml": "xml", "index.html": "html", "GUIDE.md": "markdown",
 		"app.log": "log", "letter.txt": "text", "minutes.txt": "text", "logo.png": "binary", "blob.bin": "binary",
 	}
+	// These are told by their names, or by nothing.
+	named := map[string]string{
+		"licensed.yaml": "yaml", "list.yaml": "yaml", "chart.yaml": "yaml", "ring_jni.h": "c", "sums.csv": "csv", "history.log": "log",
+		"shop.conf": "text", "fix.patch": "text", "page.php": "text", "tsconfig.json": "json", "guide.rst": "text",
+		"settings": "text", "rotate.pl": "text",
+	}
 	bodies := samples(t)
+	for name, kind := range named {
+		if got := Describe("/src/"+name, bodies[name]); got.Kind != kind {
+			t.Errorf("%s is %q, want %q: %s", name, got.Kind, kind, got.Summary)
+		}
+		if got := Describe("result", bodies[name]); got.Kind != kind && got.Kind != "text" {
+			t.Errorf("%s without a name is %q: %s", name, got.Kind, got.Summary)
+		}
+	}
 	for name, kind := range want {
 		for _, hint := range []string{strings.TrimSuffix(name, ".txt"), "file", "result.txt", "data.json", "weird.xyz"} {
 			if hint == "file" && name == "genes.tsv" {
@@ -79,7 +93,7 @@ func TestKinds(t *testing.T) {
 		}
 	}
 	for name := range bodies {
-		if want[name] == "" {
+		if want[name] == "" && named[name] == "" {
 			t.Errorf("sample %s has no expectation", name)
 		}
 	}
@@ -111,6 +125,19 @@ func TestNamesAreCapped(t *testing.T) {
 	}
 }
 
+// TestHint: what a name tells, behind what wraps it.
+func TestHint(t *testing.T) {
+	for name, want := range map[string]string{
+		"a/B.YAML": "yaml", `c:\src\x.py`: "python", "app.log.1": "log", "app.log.2026-03-01.gz": "", "deploy.sh.in": "shell",
+		"values.yaml.tmpl": "yaml", "CMakeLists.txt": foreign, "Makefile": foreign, "/root/.bashrc": "shell", "go.mod": foreign,
+		"log": "", "notes.txt": "", "x.": "", "": "", ".": "", "=": "",
+	} {
+		if got := hint(name); got != want {
+			t.Errorf("%q tells %q, want %q", name, got, want)
+		}
+	}
+}
+
 func check(t interface{ Errorf(string, ...any) }, name string, body []byte) {
 	d := Describe(name, body)
 	if d != Describe(name, body) {
@@ -127,7 +154,7 @@ func check(t interface{ Errorf(string, ...any) }, name string, body []byte) {
 	}
 }
 
-var names4test = []string{"a.go", "a.json", "a.jsonl", "a.csv", "a.tsv", "a.md", "a.log", "a.yaml", "a.toml", "a.sql", "a.html", "a.xml", "a.h", "a.ts", "a", ""}
+var names4test = []string{"a.go", "a.json", "a.jsonl", "a.csv", "a.tsv", "a.md", "a.log", "a.yaml", "a.toml", "a.sql", "a.html", "a.xml", "a.h", "a.ts", "a.rst", "a.conf", "a.py", "a.json5", "a.log.1", "a", ""}
 
 // TestAnyCut: a sample cut anywhere, under any name, keeps to the bounds.
 func TestAnyCut(t *testing.T) {

@@ -221,10 +221,60 @@ func (f file) json() (kind, summary string, ok bool) {
 	return "json", v.describe("JSON "), true
 }
 
+// jsonc recognises what a JSON name holds besides: JSON with comments and
+// trailing commas, and JSON that is damaged.
+func (f file) jsonc() (kind, summary string, ok bool) {
+	b := bytes.TrimSpace(withoutComments(f.body))
+	if len(b) == 0 || b[0] != '{' && b[0] != '[' {
+		return "", "", false
+	}
+	s := scanner{b: b}
+	v := s.value(3)
+	switch {
+	case !s.stopped() && s.i == len(b) && json.Valid(b):
+		return "json", v.describe("JSON (with comments) "), true
+	case v.keys.count() == 0 && v.elem == nil:
+		return "json", f.opening("JSON (damaged)"), true
+	}
+	return "json", v.describe("JSON (damaged) "), true
+}
+
+// withoutComments copies JSON without comments and trailing commas.
+func withoutComments(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); {
+		rest := b[i:]
+		switch {
+		case b[i] == '"':
+			s := scanner{b: b, i: i}
+			s.str()
+			out, i = append(out, b[i:s.i]...), s.i
+		case bytes.HasPrefix(rest, []byte("//")):
+			i = len(b)
+			if n := bytes.IndexByte(rest, '\n'); n >= 0 {
+				i += n - len(rest)
+			}
+		case bytes.HasPrefix(rest, []byte("/*")):
+			i = len(b)
+			if n := bytes.Index(rest[2:], []byte("*/")); n >= 0 {
+				i += n + 4 - len(rest)
+			}
+		case b[i] == '}' || b[i] == ']':
+			if t := bytes.TrimRight(out, " \t\r\n"); len(t) > 0 && t[len(t)-1] == ',' {
+				out = t[:len(t)-1]
+			}
+			out, i = append(out, b[i]), i+1
+		default:
+			out, i = append(out, b[i]), i+1
+		}
+	}
+	return out
+}
+
 // cutLikeJSON guards against prose that opens a bracket: a name or a first
 // line without a quotation mark is not enough.
 func (f file) cutLikeJSON() bool {
-	return f.ext == "json" || bytes.IndexByte(f.body[:min(len(f.body), 256)], '"') >= 0
+	return f.hint == "json" || bytes.IndexByte(f.body[:min(len(f.body), 256)], '"') >= 0
 }
 
 // describe writes a shape and one level of nesting.

@@ -1,6 +1,9 @@
 package explore
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 func goDecl(line []byte) string {
 	if indented(line) {
@@ -142,29 +145,172 @@ var cKeywords = map[string]bool{
 	"defined": true, "catch": true, "assert": true, "static_assert": true, "elif": true,
 }
 
+// cDecl names what a line declares: a type, a function with or without its
+// body, a pointer to a function.
 func cDecl(line []byte) string {
-	if indented(line) || bytes.IndexByte([]byte("#/*{}@-<`|>.0123456789"), line[0]) >= 0 {
+	if indented(line) || bytes.IndexByte([]byte("#/*{@-<`|>.0123456789"), line[0]) >= 0 {
+		return ""
+	}
+	if line[0] == '}' { // the end of a typedef: } name;
+		w := words{bytes.TrimLeft(line[1:], " *")}
+		if name := w.ident(); string(w.b) == ";" {
+			return name
+		}
 		return ""
 	}
 	w := words{line}
-	w.any("typedef", "static", "extern", "const", "inline")
+	w.any("static", "extern", "const", "inline")
+	typedef := w.take("typedef")
+	w.any("const", "volatile")
 	switch {
 	case w.take("struct"), w.take("enum"), w.take("union"):
+		w.any("class")
 		if name := w.ident(); name != "" && (len(w.b) == 0 || bytes.HasSuffix(line, []byte("{"))) && bytes.IndexByte(line, '(') < 0 {
 			return name
 		}
 	}
-	// A definition ends in "{", ")" or ","; a call or declaration in ";".
-	last := line[len(line)-1]
-	if last != '{' && last != ')' && last != ',' {
+	switch {
+	case typedef && bytes.IndexByte(line, '(') < 0:
+		rest, ok := bytes.CutSuffix(line, []byte(";"))
+		if !ok {
+			return ""
+		}
+		return lastIdent(rest)
+	case !declares(line):
+		return ""
+	case typedef:
+		return strings.TrimSuffix(cFunction(w.b, inTypedef), "()")
+	}
+	return cFunction(line, untyped)
+}
+
+// cSplit names a function whose type stands alone on the line before.
+func cSplit(before, line []byte) string {
+	const longest = 80 // bytes of a type
+	if indented(before) || indented(line) || len(before) > longest || !isIdent(line[0]) || !isIdent(before[0]) || isDigit(before[0]) || !declares(line) {
 		return ""
 	}
-	name := nameBefore(line, "=;\"'")
-	open := bytes.IndexByte(line, '(')
-	if name == "" || cKeywords[name] || open == len(name) {
-		return "" // a macro's or function's call has no type in front
+	for _, c := range before {
+		if !isIdent(c) && c != ' ' && c != '\t' && c != '*' {
+			return ""
+		}
 	}
-	return call(name)
+	w := words{before}
+	if cKeywords[w.ident()] {
+		return ""
+	}
+	return cFunction(line, typed)
+}
+
+// declares reports whether a line ends like one that declares a function: its
+// parameters, their beginning, or its body follow or end there. A call ends in
+// ";" as well, but has no type in front.
+func declares(line []byte) bool {
+	switch last := line[len(line)-1]; last {
+	case '{', ')', ',':
+		return true
+	case ';':
+		return bytes.HasSuffix(line, []byte(");"))
+	}
+	return false
+}
+
+// What is known in front of a function.
+type front int
+
+const (
+	untyped front = iota
+	typed         // its type
+	inTypedef
+)
+
+// cFunction names the function or the pointer to one that is declared.
+func cFunction(b []byte, known front) string {
+	const mostMacros = 4
+	for range mostMacros {
+		open := bytes.IndexByte(b, '(')
+		if open <= 0 {
+			return ""
+		}
+		before, name := b[:open], nameBefore(b, "=;\"'")
+		if name == "" || cKeywords[name] || !isType(before) {
+			return ""
+		}
+		alone := len(bytes.TrimSpace(before)) == len(name)
+		end := closing(b[open:])
+		rest := bytes.TrimLeft(b[open+end:], " \t")
+		if end > 0 && (alone || strings.HasPrefix(name, "__")) && len(rest) > 0 && isIdent(rest[0]) {
+			b, known = rest, max(known, typed) // a macro around the type, an attribute before it
+			continue
+		}
+		if end > 0 && (len(rest) > 0 && rest[0] == '(' || len(rest) == 0 && known == inTypedef || b[open+1] == '*') {
+			return pointerName(b[open+1 : open+end-1])
+		}
+		if alone && known == untyped {
+			return "" // a macro's or function's call
+		}
+		return call(name)
+	}
+	return ""
+}
+
+// isType accepts what stands in front of a function's parameters.
+func isType(b []byte) bool {
+	for i, c := range b {
+		switch {
+		case isIdent(c) || strings.IndexByte(" \t*&<>,~[]", c) >= 0:
+		case c == ':' && (i > 0 && b[i-1] == ':' || i+1 < len(b) && b[i+1] == ':'):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// closing returns the length of a group of parentheses, 0 where it does not
+// end on the line.
+func closing(b []byte) int {
+	depth := 0
+	for i, c := range b {
+		switch c {
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// pointerName reads "JNICALL *name" as name and "*name(int)" as name().
+func pointerName(b []byte) string {
+	_, b, ok := bytes.Cut(b, []byte{'*'})
+	if !ok {
+		return ""
+	}
+	end := bytes.IndexAny(b, "([")
+	if end < 0 {
+		return lastIdent(b)
+	}
+	name := lastIdent(b[:end])
+	if b[end] == '(' {
+		name = call(name)
+	}
+	return name
+}
+
+// lastIdent returns the identifier at the end of b.
+func lastIdent(b []byte) string {
+	from := len(b)
+	for from > 0 && isIdent(b[from-1]) {
+		from--
+	}
+	if from == len(b) || isDigit(b[from]) {
+		return ""
+	}
+	return string(b[from:min(len(b), from+4*maxName)])
 }
 
 func cppDecl(line []byte) string {

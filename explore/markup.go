@@ -6,31 +6,55 @@ import (
 	"strings"
 )
 
-// markup recognises XML and HTML by their first tag.
+// markup recognises XML and HTML by their first tag, under the name of
+// another family only where they declare themselves.
 func (f file) markup() (kind, summary string, ok bool) {
 	b := bytes.TrimSpace(f.body)
 	if len(b) < 4 || b[0] != '<' {
 		return "", "", false
 	}
 	low := bytes.ToLower(b[:min(len(b), 512)])
-	if bytes.HasPrefix(low, []byte("<!doctype html")) || bytes.HasPrefix(low, []byte("<html")) ||
-		(f.ext == "html" || f.ext == "htm") && bytes.Contains(f.body, []byte("</")) {
+	declared := bytes.HasPrefix(low, []byte("<?xml"))
+	open := f.hint == "" || f.hint == "xml" || f.hint == "html" || strings.HasPrefix(f.hint, "json")
+	switch {
+	case bytes.HasPrefix(low, []byte("<!doctype html")) || open && bytes.HasPrefix(low, []byte("<html")):
 		return "html", f.html(), true
+	case !declared && !open:
+		return "", "", false
 	}
 	t := outline(b)
-	if t.root == "" || !bytes.HasPrefix(low, []byte("<?xml")) && (!t.closed || t.stray) {
+	if t.root == "html" && f.hint == "html" {
+		return "html", f.html(), true
+	}
+	if t.root == "" || !declared && (!t.closed || t.stray) {
 		return "", "", false // a tag of a template, of prose, of JSX
 	}
+	return "xml", f.xml(t), true
+}
+
+// namedMarkup believes the name of a body with any tag.
+func (f file) namedMarkup() (kind, summary string, ok bool) {
+	t := outline(f.body)
+	switch {
+	case t.root == "":
+		return "", "", false
+	case f.hint == "html":
+		return "html", f.html(), true
+	}
+	return "xml", f.xml(t), true
+}
+
+func (f file) xml(t tree) string {
 	s := "XML, " + f.lines() + ", root " + clip(t.root, maxName)
 	if t.children.count() == 0 {
-		return "xml", s, true
+		return s
 	}
 	for i, c := range t.children.list {
 		if n := t.counts[c]; n > 1 {
 			t.children.list[i] = c + " ×" + strconv.Itoa(n)
 		}
 	}
-	return "xml", t.children.after(s + ", children: "), true
+	return t.children.after(s + ", children: ")
 }
 
 // tree is what an outline keeps of a document.

@@ -5,42 +5,115 @@ import (
 	"strings"
 )
 
-// markdown names the headings outside fenced blocks; it takes at least least
-// of them.
+// markdown recognises a body by at least least headings that stand alone
+// between paragraphs. Comments that begin with "#" do not: they run over
+// several lines, or stand right above what they comment.
 func (f file) markdown(least int) (kind, summary string, ok bool) {
-	var ns names
-	fenced, found := false, 0
+	h := f.sampled().headings()
+	if h.ns.count() < least || h.spaced*2 < h.found || h.other > 0 || !h.marks {
+		return "", "", false
+	}
+	kind, summary = f.namedMarkdown()
+	return kind, summary, true
+}
+
+func (f file) namedMarkdown() (kind, summary string) {
+	h := f.headings()
+	if h.ns.count() == 0 {
+		return "markdown", f.opening("Markdown")
+	}
+	return "markdown", h.ns.after("Markdown, " + f.lines() + ", headings: ")
+}
+
+// headings of a Markdown body, and what else tells it from commented lines.
+type headings struct {
+	ns     names
+	found  int
+	spaced int  // of found: with blank lines around
+	other  int  // lines that begin with "#" and are no headings, and settings
+	marks  bool // links, fences, emphasis or second-level headings
+}
+
+func (f file) headings() (h headings) {
+	fenced, pending := false, false // pending: a heading whose next line is not read yet
 	var before []byte
 	eachLine(f.body, func(line []byte) bool {
+		blank := len(bytes.TrimSpace(line)) == 0
+		if pending && blank {
+			h.spaced++
+		}
+		pending = false
 		if bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("```")) {
-			fenced = !fenced
+			fenced, h.marks = !fenced, true
 		}
 		switch {
-		case fenced || len(line) < 3:
+		case fenced || blank:
 		case line[0] == '#':
-			if t := bytes.TrimLeft(line, "#"); len(line)-len(t) <= 6 && len(t) > 1 && t[0] == ' ' {
-				found++
-				ns.add(strings.Trim(string(t[:min(len(t), 512)]), " #*`"))
+			t := bytes.TrimLeft(line, "#")
+			if level := len(line) - len(t); level > 6 || len(t) < 2 || t[0] != ' ' {
+				h.other++
+				break
+			} else if level == 2 {
+				h.marks = true
 			}
-		case (isRule(line, '=') || isRule(line, '-') && least == 1) && len(bytes.TrimSpace(before)) > 0 && len(before) < 120:
-			found++
-			ns.add(strings.Trim(string(before), " #*`"))
+			h.found++
+			pending = len(bytes.TrimSpace(before)) == 0
+			h.ns.add(strings.Trim(string(t[:min(len(t), 512)]), " #*`"))
+		case len(line) > 2 && (isRule(line, '=') || isRule(line, '-')) && underlined(before, line):
+			h.found++
+			h.spaced++
+			h.ns.add(strings.Trim(string(before), " #*`"))
+		case isSetting(line):
+			h.other++
+		case !h.marks:
+			h.marks = bytes.Contains(line, []byte("](")) || bytes.Contains(line, []byte("**"))
 		}
 		before = line
 		return true
 	})
-	if found < least {
-		return "", "", false
+	if pending {
+		h.spaced++
 	}
-	return "markdown", ns.after("Markdown, " + f.lines() + ", headings: "), true
+	return h
+}
+
+// isSetting accepts "key = value".
+func isSetting(line []byte) bool {
+	w := words{line}
+	return w.ident() != "" && w.starts("=")
+}
+
+// underlined reports whether a line could be a heading with a rule below it.
+func underlined(before, rule []byte) bool {
+	const mostTitle = 120 // bytes
+	t := bytes.TrimSpace(before)
+	return len(t) > 0 && len(t) < mostTitle && len(t) == len(before) && t[0] != '|' && t[0] != '-' && !isRule(t, t[0])
+}
+
+// restructured names the underlined titles of reStructuredText.
+func (f file) restructured() (kind, summary string) {
+	var ns names
+	var before []byte
+	eachLine(f.body, func(line []byte) bool {
+		if len(line) > 2 && strings.IndexByte("=-~^\"'`*+#.:", line[0]) >= 0 && isRule(line, line[0]) && underlined(before, line) {
+			ns.add(string(before))
+		}
+		before = line
+		return true
+	})
+	if ns.count() == 0 {
+		return "text", f.opening("reStructuredText")
+	}
+	return "text", ns.after("reStructuredText, " + f.lines() + ", headings: ")
 }
 
 func isRule(line []byte, c byte) bool {
 	return len(bytes.Trim(line, string(c))) == 0
 }
 
-// log recognises bodies of which a share of the lines starts like a log's.
-func (f file) log(share float64) (kind, summary string, ok bool) {
+// log recognises bodies of which most lines start like a log's.
+func (f file) log() (kind, summary string, ok bool) {
+	const share = 0.6
 	lines, hits := 0, 0
 	eachLine(f.sample(), func(line []byte) bool {
 		if len(line) == 0 {
@@ -74,6 +147,9 @@ func (f file) logSummary() string {
 		}
 		return true
 	})
+	if first == "" && counts == [len(levels)]int{} {
+		return f.opening("log")
+	}
 	s := "log, " + f.lines() + ", " + size(len(f.body))
 	if first != "" {
 		s += ", " + strings.Trim(first, "[] ") + " to " + strings.Trim(last, "[] ")

@@ -1,0 +1,7 @@
+#!/usr/bin/perl
+# Rotates the till's rolls
+
+# Settings
+
+use strict;
+sub rotate { my ($n) = @_; return $n; }
