@@ -61,10 +61,27 @@ type Message struct {
 	Data    []byte
 }
 
-// Record is a message as it stands in the log.
+// Record is an event as it stands in the log: one message, or the chunks of a
+// large one put together.
 type Record struct {
 	Message
-	Seq uint64 // position in the stream, from 1
+	Seq uint64 // position in the stream, from 1; of several messages the last one's
+	// Messages that it takes, contiguous; 0 is one.
+	Messages int
+	// Broken: why its messages, which are chunks, make no event; "" = they do.
+	// It then has the first one's headers and what there is of the payload.
+	Broken string
+}
+
+// First is the position of the event's first message.
+func (r Record) First() uint64 { return r.Seq + 1 - uint64(max(r.Messages, 1)) }
+
+// Envelope reads the headers. The error is ErrMalformed.
+func (r Record) Envelope() (Envelope, error) {
+	if r.Broken != "" {
+		return Envelope{Type: Type(r.Header[HeaderType])}, fmt.Errorf("%w: %s", ErrMalformed, r.Broken)
+	}
+	return r.Message.Envelope()
 }
 
 // Envelope is what the headers say.
@@ -204,6 +221,9 @@ func (m Message) Envelope() (Envelope, error) {
 	e := Envelope{Type: Type(m.Header[HeaderType])}
 	if e.Type == "" {
 		return e, fmt.Errorf("%w: no %s header", ErrMalformed, HeaderType)
+	}
+	if place, ok := m.Header[HeaderChunk]; ok {
+		return e, fmt.Errorf("%w: chunk %s of a large event", ErrMalformed, clip(place, 40))
 	}
 	var err error
 	if e.Schema, err = strconv.Atoi(m.Header[HeaderSchema]); err != nil || e.Schema < 1 {
