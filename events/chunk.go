@@ -17,6 +17,9 @@ const (
 	ChunkBytes = 256 << 10
 	// MaxBytes is the largest payload there is.
 	MaxBytes = 64 << 20
+	// MaxSourceBytes is the largest source of a turn that is read: such a
+	// payload with what formats write around it.
+	MaxSourceBytes = MaxBytes + 4<<20
 )
 
 // maxChunks of one event; an atomic batch holds a thousand messages.

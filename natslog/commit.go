@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -35,7 +34,8 @@ const (
 // Commit stores events, each subject's in order, and answers with the stream
 // sequence of each, 0 = not stored. Per subject the first event's Expect is
 // checked. Up to 8 events are published one by one (subjects concurrently),
-// more as atomic batches of up to 1,000.
+// more as atomic batches of up to 1,000; a large event is an atomic batch of
+// its own, and its position that of its last message.
 //
 // The error joins what happened to those at 0: an *api.ConflictError names the
 // subjects that end elsewhere; of them nothing after the last stored event was
@@ -135,7 +135,7 @@ func (c *commit) singles(ctx context.Context) {
 func (c *commit) chain(ctx context.Context, places []int) {
 	expect := c.batch[places[0]].Expect
 	for _, i := range places {
-		seq, err := c.l.publisher.Publish(ctx, c.message(i, &expect))
+		seq, err := c.send(ctx, i, &expect)
 		if err != nil {
 			c.note(classify(err), c.subject(places))
 			return
@@ -150,9 +150,11 @@ func (c *commit) batches(ctx context.Context) {
 	expect := map[string]uint64{}
 	for start := 0; start < len(c.batch) && c.failed == nil; {
 		end, bytes := start, 0
-		for end < len(c.batch) && end-start < maxBatch && (end == start || bytes < maxBatchBytes) {
+		for end < len(c.batch) && end-start < maxBatch && (end == start || bytes < maxBatchBytes && !c.large(end)) {
 			bytes += len(c.batch[end].Message.Data)
-			end++
+			if end++; c.large(end - 1) { // a batch of its own
+				break
+			}
 		}
 		var places []int
 		for i := start; i < end; i++ {
@@ -232,6 +234,14 @@ func (c *commit) expected(places []int, expect map[string]uint64) uint64 {
 
 // publish sends one batch and returns the sequence of its last message.
 func (c *commit) publish(ctx context.Context, places []int, expect map[string]uint64) (uint64, error) {
+	if len(places) == 1 {
+		want := c.expected(places, expect)
+		last, err := c.send(ctx, places[0], &want)
+		if err != nil {
+			return 0, classify(err)
+		}
+		return last, nil
+	}
 	msgs := make([]*nats.Msg, 0, len(places))
 	seen := make(map[string]bool, len(places))
 	for _, i := range places {
@@ -244,11 +254,7 @@ func (c *commit) publish(ctx context.Context, places []int, expect map[string]ui
 		want := c.expected([]int{i}, expect)
 		msgs = append(msgs, c.message(i, &want))
 	}
-	publish := c.l.publisher.PublishBatch
-	if len(msgs) == 1 {
-		publish = func(ctx context.Context, one []*nats.Msg) (uint64, error) { return c.l.publisher.Publish(ctx, one[0]) }
-	}
-	last, err := publish(ctx, msgs)
+	last, err := c.l.publisher.PublishBatch(ctx, msgs)
 	if err != nil {
 		return 0, classify(err)
 	}
@@ -297,9 +303,7 @@ func published(stream string, m events.Message) *nats.Msg {
 
 func (c *commit) message(i int, expect *uint64) *nats.Msg {
 	out := published(StreamLog, c.batch[i].Message)
-	if expect != nil {
-		out.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(*expect, 10)}
-	}
+	expecting(out, expect)
 	return out
 }
 

@@ -129,9 +129,9 @@ func TestCommitOutcomes(t *testing.T) {
 			}
 		}
 	})
-	t.Run("too large for the server", func(t *testing.T) {
+	t.Run("too large for a log", func(t *testing.T) {
 		l := open(t)
-		big := []api.Append{event("a", strings.Repeat("x", 9<<20), 0)}
+		big := []api.Append{event("a", strings.Repeat("x", events.MaxBytes+1), 0)}
 		if _, err := l.Commit(ctx(t), big); !errors.Is(err, api.ErrLogUnavailable) {
 			t.Errorf("err = %v", err)
 		}

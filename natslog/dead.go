@@ -17,9 +17,10 @@ import (
 	"lcm/internal/problem"
 )
 
-// MaxDeadBody is the largest original a dead letter keeps; of a larger one
-// size and hash remain, and its origin says where it is.
-const MaxDeadBody = 4 << 20
+// MaxDeadBody is the largest original a dead letter keeps, so that a letter is
+// one message; of a larger one size and hash remain, and its origin says where
+// it is.
+const MaxDeadBody = events.InlineBytes
 
 // Bury keeps what was refused, with the reason. The same bytes of the same
 // session are kept once, whenever they come again. Hash and Bytes are filled

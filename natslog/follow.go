@@ -37,10 +37,10 @@ const (
 // A gap, a log shorter than after, or another log in its place is "damaged".
 // Connections that break are waited for.
 func (l *Log) Follow(ctx context.Context, after uint64, handle func(context.Context, []events.Record) error) error {
-	return l.follow(ctx, followed{StreamLog, l.LastSeq, l.Read}, after, handle)
+	return l.follow(ctx, followed{StreamLog, l.End, l.Message}, after, handle)
 }
 
-// followed is a stream without gaps: its end, and its event at a position.
+// followed is a stream without gaps: its end, and its message at a position.
 type followed struct {
 	name    string
 	lastSeq func(context.Context) (uint64, error)
@@ -72,6 +72,8 @@ type follower struct {
 	l       *Log
 	stream  followed
 	last    uint64 // position of the last event that was handled
+	seen    uint64 // of the last message: behind it in a large event
+	joiner  events.Joiner
 	handle  func(context.Context, []events.Record) error
 	backoff time.Duration
 	cause   error
@@ -97,6 +99,7 @@ func (f *follower) run(ctx context.Context) error {
 	if err != nil {
 		return f.restart(err)
 	}
+	f.seen, f.joiner = f.last, events.Joiner{}
 	runCtx, cancel := context.WithCancel(ctx)
 	msgs := make(chan jetstream.Msg, followAhead)
 	errs := make(chan error, 1)
@@ -148,6 +151,7 @@ func (f *follower) loop(ctx context.Context, msgs <-chan jetstream.Msg, errs <-c
 		case err := <-errs:
 			return f.restart(err)
 		case m := <-msgs:
+			before := f.seen
 			batch, err := f.gather(m, msgs)
 			if len(batch) > 0 {
 				if herr := f.handle(ctx, batch); herr != nil {
@@ -155,6 +159,8 @@ func (f *follower) loop(ctx context.Context, msgs <-chan jetstream.Msg, errs <-c
 				}
 				f.last, f.backoff = batch[len(batch)-1].Seq, followBackoff
 				f.l.followTrouble.Over(f.l.o.Logger, f.stream.name, "follower hears events again")
+			}
+			if f.seen > before {
 				stall.Reset(followStall)
 			}
 			if err != nil {
@@ -174,27 +180,27 @@ func (f *follower) stalled(ctx context.Context) error {
 	if end <= f.last {
 		return nil
 	}
-	if _, err := f.stream.read(ctx, f.last+1); err != nil {
+	if _, err := f.stream.read(ctx, f.seen+1); err != nil {
 		return f.restart(err)
 	}
-	return f.restart(fmt.Errorf("nothing came for %s, and position %d is there", followStall, f.last+1))
+	return f.restart(fmt.Errorf("nothing came for %s, and position %d is there", followStall, f.seen+1))
 }
 
 // gather takes what is there behind m. A gap ends the batch before it.
 func (f *follower) gather(m jetstream.Msg, msgs <-chan jetstream.Msg) ([]events.Record, error) {
 	var out []events.Record
-	next, bytes := f.last+1, 0
+	bytes := 0
 	for {
 		seq, _, err := sequence(m)
 		if err != nil {
 			return out, f.restart(err)
 		}
 		switch {
-		case seq == next:
-			out = append(out, record(m.Subject(), m.Headers(), m.Data(), seq))
-			next, bytes = seq+1, bytes+len(m.Data())
-		case seq > next:
-			return out, lost(next)
+		case seq == f.seen+1:
+			out = f.joiner.Add(record(m.Subject(), m.Headers(), m.Data(), seq), out)
+			f.seen, bytes = seq, bytes+len(m.Data())
+		case seq > f.seen+1:
+			return out, lost(f.seen + 1)
 		}
 		if len(out) >= maxFollowRecords || bytes >= maxFollowBytes {
 			return out, nil

@@ -91,10 +91,6 @@ type Log struct {
 	inboxTrouble, followTrouble, taskTrouble problem.Trouble
 }
 
-// minPayload is what a server must take: the largest event (4 MiB) with its
-// headers.
-const minPayload = 5 << 20
-
 // Open opens the log on the server behind nc. A log that is missing although
 // it was there, or that has lost events, is the problem "damaged"; one that
 // was never made, or a server that does not answer, "unavailable".
@@ -104,9 +100,8 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natslog: %w", err)
 	}
-	if most := nc.MaxPayload(); most < minPayload {
-		return nil, problem.New(problem.Unavailable, "the NATS server takes messages of %d bytes at most, %d are needed", most, minPayload).
-			WithHint("set max_payload: 8MB in its configuration")
+	if err := checkPayload(nc); err != nil {
+		return nil, err
 	}
 	info, err := ensure(ctx, js, o)
 	if err != nil {
@@ -135,7 +130,7 @@ func (l *Log) Epoch() string { return l.epoch }
 // Partitions of the log.
 func (l *Log) Partitions() int { return l.partitions }
 
-// LastSeq is the position of the newest event, 0 for an empty log.
+// LastSeq is the position of the newest message, 0 for an empty log; see End.
 func (l *Log) LastSeq(ctx context.Context) (uint64, error) {
 	info, err := l.info(ctx)
 	if err != nil {
@@ -162,21 +157,31 @@ func (l *Log) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 }
 
 // LastOf is the position of the newest event of a subject, 0 = none. On a
-// replicated log the answer may lag: it is an expectation, not a proof.
+// replicated log the answer may lag: it is an expectation, not a proof. A large
+// event there that was left unfinished is ended first.
 func (l *Log) LastOf(ctx context.Context, subject string) (uint64, error) {
-	m, err := l.log.GetLastMsgForSubject(ctx, subject)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, nil
+	for {
+		m, err := l.log.GetLastMsgForSubject(ctx, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("last event of %s: %w: %w", subject, api.ErrLogUnavailable, err)
+		}
+		end, unfinished := events.Abandon(record(m.Subject, m.Header, m.Data, m.Sequence).Message)
+		if !unfinished {
+			return m.Sequence, nil
+		}
+		if err := l.abandon(ctx, end, m.Sequence); err != nil {
+			return 0, err
+		}
 	}
-	if err != nil {
-		return 0, fmt.Errorf("last event of %s: %w: %w", subject, api.ErrLogUnavailable, err)
-	}
-	return m.Sequence, nil
 }
 
-// Read returns the event at a position. A position that the log should hold
-// and cannot give is "damaged", one beyond its end "not_found".
-func (l *Log) Read(ctx context.Context, seq uint64) (events.Record, error) {
+// Message returns the message at a position: an event, or a part of one. A
+// position that the log should hold and cannot give is "damaged", one beyond
+// its end "not_found".
+func (l *Log) Message(ctx context.Context, seq uint64) (events.Record, error) {
 	if seq == 0 {
 		return events.Record{}, problem.New(problem.NotFound, "positions start at 1")
 	}

@@ -38,9 +38,8 @@ func NewRestoration(nc *nats.Conn, o Options) (*Restoration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natslog: %w", err)
 	}
-	if most := nc.MaxPayload(); most < minPayload {
-		return nil, problem.New(problem.Unavailable, "the NATS server takes messages of %d bytes at most, %d are needed", most, minPayload).
-			WithHint("set max_payload: 8MB in its configuration")
+	if err := checkPayload(nc); err != nil {
+		return nil, err
 	}
 	return &Restoration{js: js, o: o, left: map[string]uint64{}}, nil
 }
@@ -95,6 +94,10 @@ func (r *Restoration) goOn(log *jetstream.StreamInfo, origin string) (uint64, er
 func (r *Restoration) Store(ctx context.Context, after uint64, messages []events.Message) error {
 	msgs := make([]*nats.Msg, len(messages))
 	for i, m := range messages {
+		if most := r.js.Conn().MaxPayload(); int64(len(m.Data)) > most { // older builds wrote up to 4 MiB
+			return problem.New(problem.Unavailable, "position %d has %d bytes, the NATS server takes messages of %d at most", after+1+uint64(i), len(m.Data), most).
+				WithHint("set max_payload: 8MB in its configuration")
+		}
 		msgs[i] = published(StreamLog, m)
 	}
 	msgs[0].Header[jetstream.ExpectedLastSeqHeader] = []string{strconv.FormatUint(after, 10)}

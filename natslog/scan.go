@@ -62,18 +62,30 @@ func Inspect(ctx context.Context, nc *nats.Conn, o Options) (*Log, error) {
 }
 
 // Extent is what the log says of itself: its first and last position and how
-// many events it holds. Damage can make it say too little.
+// many messages it holds. Damage can make it say too little. A batch that is
+// being stored is waited for.
 func (l *Log) Extent(ctx context.Context) (first, last, held uint64, err error) {
-	info, err := l.info(ctx)
-	if err != nil {
-		return 0, 0, 0, err
+	for {
+		info, err := l.info(ctx)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		st := info.State
+		if st.LastSeq == last {
+			return st.FirstSeq, st.LastSeq, st.Msgs, nil
+		}
+		last = st.LastSeq
+		m, err := l.Message(ctx, last) // not given while a batch is being stored
+		if _, unfinished := events.Abandon(m.Message); err != nil || !unfinished {
+			return st.FirstSeq, st.LastSeq, st.Msgs, nil
+		}
 	}
-	return info.State.FirstSeq, info.State.LastSeq, info.State.Msgs, nil
 }
 
-// Scan hands over every event behind after up to until that the log can give,
-// in order, in batches, and returns. Positions it cannot give are left out:
-// the caller sees the gap. It is Follow for who must look beyond damage.
+// Scan hands over every message behind after up to until that the log can give,
+// in order, in batches, and returns; an events.Joiner makes events of them.
+// Positions it cannot give are left out: the caller sees the gap. It is Follow
+// for who must look beyond damage.
 func (l *Log) Scan(ctx context.Context, after, until uint64, handle func(context.Context, []events.Record) error) error {
 	last := after
 	for last < until {

@@ -8,10 +8,12 @@ import (
 	"io"
 	"iter"
 	"unicode/utf8"
+
+	"lcm/events"
 )
 
 // DefaultMaxRecordBytes is the largest record read unless Options say otherwise.
-const DefaultMaxRecordBytes = 64 << 20
+const DefaultMaxRecordBytes = events.MaxSourceBytes
 
 // Options of reading.
 type Options struct {
@@ -19,7 +21,7 @@ type Options struct {
 	Format Format
 	// MaxRecordBytes bounds one record: a line, an element of an array, or a
 	// JSON object over many lines. A larger one is rejected, and what follows
-	// it is read. Memory stays within a small multiple of it. 0 = 64 MiB.
+	// it is read. Memory stays within a small multiple of it. 0 = DefaultMaxRecordBytes.
 	MaxRecordBytes int
 }
 

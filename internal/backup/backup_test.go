@@ -38,7 +38,7 @@ func (s *store) Extent(context.Context) (uint64, uint64, uint64, error) {
 	return 1, s.last, uint64(len(s.log)), nil
 }
 
-func (s *store) Read(_ context.Context, seq uint64) (events.Record, error) {
+func (s *store) Message(_ context.Context, seq uint64) (events.Record, error) {
 	m, ok := s.log[seq]
 	if !ok {
 		return m, problem.New(problem.Damaged, "position %d", seq)

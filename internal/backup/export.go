@@ -18,11 +18,11 @@ const segmentBytes = 64 << 20
 type Source interface {
 	Epoch() string
 	Partitions() int
-	// Extent is the first and last position and the number of events held.
+	// Extent is the first and last position and the number of messages held.
 	Extent(ctx context.Context) (first, last, held uint64, err error)
-	// Read returns one event.
-	Read(ctx context.Context, seq uint64) (events.Record, error)
-	// Scan hands over the events behind after up to until in order; positions
+	// Message returns the message at a position.
+	Message(ctx context.Context, seq uint64) (events.Record, error)
+	// Scan hands over the messages behind after up to until in order; positions
 	// that cannot be read are left out. It ends with the error of handle.
 	Scan(ctx context.Context, after, until uint64, handle func(context.Context, []events.Record) error) error
 	// Inbox and DeadLetters hand over what these streams hold now, in order.
@@ -85,7 +85,7 @@ func (e *export) compare(in api.ExportIn) error {
 	if e.after == 0 || in.Hash == "" {
 		return nil
 	}
-	rec, err := e.src.Read(e.ctx, e.after)
+	rec, err := e.src.Message(e.ctx, e.after)
 	if err != nil {
 		return err
 	}

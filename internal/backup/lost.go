@@ -26,6 +26,7 @@ type losses struct {
 	lost       []Frame // in order
 	chains     map[string]*chain
 	refs       map[events.Ref]*referred
+	joiner     events.Joiner
 	taken      map[string]bool // subjects of lostRef that are in use
 }
 
@@ -77,9 +78,16 @@ func (l *losses) add(f Frame) error {
 		l.lost = append(l.lost, f)
 		return nil
 	}
-	d, err := session.Decode(f.Message)
+	for _, r := range l.joiner.Add(f.Message, nil) {
+		l.event(r)
+	}
+	return nil
+}
+
+func (l *losses) event(r events.Record) {
+	d, err := session.Decode(r)
 	if err != nil || d.Record.Subject != events.Subject(d.Lane, d.Ref, l.partitions) {
-		return nil // of no session
+		return // of no session
 	}
 	if d.Ref.Tenant == lostRef.Tenant {
 		l.taken[d.Record.Subject] = true
@@ -93,7 +101,6 @@ func (l *losses) add(f Frame) error {
 		c.events++
 		l.refer(c, d)
 	}
-	return nil
 }
 
 // extend adds an event that links to a stretch.
@@ -133,10 +140,10 @@ func (l *losses) begins(c *chain, d session.Decoded) bool {
 	if err != nil || d.Envelope.Version <= from.link.Version+1 {
 		return false
 	}
-	if uint64(l.between(from.last, d.Record.Seq)) < d.Envelope.Version-from.link.Version-1 {
+	if uint64(l.between(from.last, d.Record.First())) < d.Envelope.Version-from.link.Version-1 {
 		return false
 	}
-	s := stretch{version: d.Envelope.Version, prev: d.Envelope.Prev, first: d.Record.Seq, entries: from.entries}
+	s := stretch{version: d.Envelope.Version, prev: d.Envelope.Prev, first: d.Record.First(), entries: from.entries}
 	s.take(d, link)
 	c.stretches = append(c.stretches, s)
 	return true

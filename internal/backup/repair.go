@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"lcm/events"
 	"lcm/internal/api"
@@ -155,6 +156,7 @@ type merge struct {
 	links map[string]events.Link // by subject, behind the last event that counts
 	out   *Repaired
 
+	joiner events.Joiner
 	log  chan []events.Record // what the log gives
 	held []events.Record      // of it, not used yet
 	seq  uint64               // position that was handed over last
@@ -237,13 +239,20 @@ func (m *merge) frame(f Frame, visit func(Frame) error) error {
 		m.out.FromBackup++
 	}
 	if !f.Lost {
-		m.follow(f.Message)
+		for _, r := range m.joiner.Add(f.Message, nil) {
+			m.follow(r)
+		}
 	}
 	return visit(f)
 }
 
 // choose between two events of one position: the one that continues its chain.
+// Of two chunks in the same place of one event it is the backup's, which has
+// checksums: by itself a chunk cannot be told from a damaged one.
 func (m *merge) choose(log, backup Message) (useLog bool, err error) {
+	if _, chunk := backup.Header[events.HeaderChunk]; chunk && log.Subject == backup.Subject && maps.Equal(log.Header, backup.Header) {
+		return false, nil
+	}
 	_, a := m.next(log)
 	_, b := m.next(backup)
 	if a == b {

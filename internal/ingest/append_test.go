@@ -82,7 +82,7 @@ func TestMetadataDoesNotMakeAnotherTurn(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	w := start(t)
-	big := strings.Repeat("x", InlineLimit)
+	big := strings.Repeat("x", events.MaxBytes)
 	got := w.append(t, "s", said("big", big), said("ok", "fine"),
 		api.Write{}, api.Write{MoveTo: "nobody"}, said("ctrl\x01", "x"),
 		api.Write{Turn: &api.Turn{Turn: events.TurnAppended{ID: "r", Role: "robot"}}})

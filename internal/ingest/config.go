@@ -17,14 +17,9 @@ import (
 	"lcm/window"
 )
 
-// InlineLimit is the largest payload of one event, bytes: above it an event
-// would need chunks, which this build does not write. natslog refuses servers
-// that take less.
-const InlineLimit = 4 << 20
-
-// deadLimit is the largest original that a dead letter keeps, bytes: whatever
-// could have been a turn. Of more only hash, size and place are kept.
-const deadLimit = InlineLimit
+// deadLimit is the largest original that a dead letter keeps, bytes: what fits
+// one message. Of more only hash, size and place are kept.
+const deadLimit = events.InlineBytes
 
 // Log is the log as the append path needs it. Safe for concurrent use.
 type Log interface {

@@ -99,11 +99,11 @@ func largeCalls(t *events.TurnAppended, limit int) []string {
 	return ids
 }
 
-// checkSize is the one place that knows the inline limit.
+// checkSize is the one place that knows how large an event may be.
 func checkSize(payloadBytes int) error {
-	if payloadBytes <= InlineLimit {
+	if payloadBytes <= events.MaxBytes {
 		return nil
 	}
-	return problem.New(problem.TooLarge, "takes %d bytes in the log, at most %d fit into one event", payloadBytes, InlineLimit).
+	return problem.New(problem.TooLarge, "takes %d bytes in the log, an event has at most %d (%d MiB)", payloadBytes, events.MaxBytes, events.MaxBytes>>20).
 		WithHint("split it, or leave large media out and name where it is kept")
 }

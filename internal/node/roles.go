@@ -21,6 +21,7 @@ import (
 	"lcm/internal/scrub"
 	"lcm/internal/toolsvc"
 	"lcm/internal/verify"
+	"lcm/natslog"
 	"lcm/session"
 	"lcm/transcript"
 )
@@ -95,7 +96,7 @@ func (n *Node) openReads() (reads, error) {
 		Logger: n.slog,
 	})
 	n.projector, err = projector.New(projector.Config{Partitions: parts, Witness: n.witnessPath()}, projector.Deps{
-		Log: n.log, Tasks: n.log,
+		Log: whole{n.log}, Tasks: n.log,
 		Stores:  boltstore.Files{Path: n.rowsPath(), Log: n.slog},
 		Indexes: bleveindex.Files{Dir: n.indexDir(), Options: bleveindex.Options{Trigrams: n.cfg.Projector.Trigrams}},
 		Due:     func(v *session.View) bool { return condense.Plan(v).Due() },
@@ -241,3 +242,9 @@ func (n *Node) stuck() func() string {
 	}
 	return n.embedded.Stuck
 }
+
+// whole is the log as a projector sees it, in whole events: it ends behind the
+// last one.
+type whole struct{ *natslog.Log }
+
+func (w whole) LastSeq(ctx context.Context) (uint64, error) { return w.End(ctx) }

@@ -122,8 +122,8 @@ func errGap(have, want uint64) error {
 }
 
 func (b *batch) add(it *item) error {
-	if it.record.Seq != b.at.Seq+1 {
-		return errGap(it.record.Seq, b.at.Seq+1)
+	if first := it.record.First(); first != b.at.Seq+1 {
+		return errGap(first, b.at.Seq+1)
 	}
 	b.at.Seq = it.record.Seq
 	if it.foreign {

@@ -257,10 +257,12 @@ func (s *Service) fits(items []item) int {
 
 // checkGap looks before the transaction, so that a gap is the log's fault.
 func checkGap(a *applier, items []item) error {
+	at := a.at.Seq
 	for i := range items {
-		if want := a.at.Seq + uint64(i) + 1; items[i].record.Seq != want {
-			return errGap(items[i].record.Seq, want)
+		if first := items[i].record.First(); first != at+1 {
+			return errGap(first, at+1)
 		}
+		at = items[i].record.Seq
 	}
 	return nil
 }

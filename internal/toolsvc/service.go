@@ -132,7 +132,8 @@ type Config struct {
 	// ReadyLag is how many events a projection may be behind while /readyz says
 	// yes. Default 10,000.
 	ReadyLag uint64
-	// MaxBodyBytes of an append; imports are streamed and not bounded.
+	// MaxBodyBytes of an append, by default what the largest turn may take;
+	// imports are streamed and not bounded.
 	MaxBodyBytes int64
 }
 
@@ -140,7 +141,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		DefaultTenant: "default", ReadDeadline: 30 * time.Second,
-		BlockingDeadline: 30 * time.Second, MaxBodyBytes: 64 << 20, ReadyLag: 10_000,
+		BlockingDeadline: 30 * time.Second, MaxBodyBytes: events.MaxSourceBytes, ReadyLag: 10_000,
 	}
 }
 

@@ -16,6 +16,7 @@ type check struct {
 	partitions int
 	limit      int
 	next       uint64 // position that comes next
+	messages   uint64 // that were read
 	subjects   map[string]*subject
 	sessions   map[events.Ref]bool
 	gaps       []gap  // of versions
@@ -68,10 +69,11 @@ func newCheck(log Log, limit int) *check {
 // add checks the next event that could be read.
 func (c *check) add(d *decoded) {
 	seq := d.Record.Seq
-	c.lost(c.next, seq)
+	c.lost(c.next, d.Record.First())
 	c.next = seq + 1
 	c.out.Events++
 	c.out.Bytes += uint64(len(d.Record.Data))
+	c.messages += seq + 1 - d.Record.First()
 	if d.err != nil {
 		c.broken(nil, d, d.err.Error())
 		return

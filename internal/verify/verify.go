@@ -25,9 +25,9 @@ import (
 type Log interface {
 	Epoch() string
 	Partitions() int
-	// Extent is the first and last position and the number of events held.
+	// Extent is the first and last position and the number of messages held.
 	Extent(ctx context.Context) (first, last, held uint64, err error)
-	// Scan hands over the events behind after up to until in order; positions
+	// Scan hands over the messages behind after up to until in order; positions
 	// that cannot be read are left out. It ends with the error of handle.
 	Scan(ctx context.Context, after, until uint64, handle func(context.Context, []events.Record) error) error
 }
@@ -67,8 +67,8 @@ func Run(ctx context.Context, log Log, o Options) (*api.VerifyReply, error) {
 		return nil, err
 	}
 	c.lost(c.next, last+1)
-	if held < c.out.Events {
-		c.fault(api.VerifyFault{Seq: last, Kind: api.FaultMissing, Reason: fmt.Sprintf("the log says that it holds %d events and gives %d", held, c.out.Events)})
+	if held < c.messages {
+		c.fault(api.VerifyFault{Seq: last, Kind: api.FaultMissing, Reason: fmt.Sprintf("the log says that it holds %d messages and gives %d", held, c.messages)})
 	}
 	c.finish()
 	c.out.Seconds = time.Since(start).Seconds()
@@ -82,10 +82,7 @@ func (c *check) scan(ctx context.Context, log Log, until uint64, o Options) erro
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(ahead)
-		return log.Scan(gctx, 0, until, func(ctx context.Context, records []events.Record) error {
-			if err := pace.wait(ctx, len(records)); err != nil {
-				return err
-			}
+		send := func(ctx context.Context, records []events.Record) error {
 			one := make(chan []decoded, 1)
 			g.Go(func() error { one <- decode(records); return nil })
 			select {
@@ -94,7 +91,22 @@ func (c *check) scan(ctx context.Context, log Log, until uint64, o Options) erro
 			case <-ctx.Done():
 				return ctx.Err()
 			}
+		}
+		var joiner events.Joiner
+		err := log.Scan(gctx, 0, until, func(ctx context.Context, messages []events.Record) error {
+			if err := pace.wait(ctx, len(messages)); err != nil {
+				return err
+			}
+			records := make([]events.Record, 0, len(messages))
+			for _, m := range messages {
+				records = joiner.Add(m, records)
+			}
+			return send(ctx, records)
 		})
+		if err != nil {
+			return err
+		}
+		return send(gctx, joiner.Flush(nil))
 	})
 	g.Go(func() error {
 		said := time.Now()
