@@ -92,7 +92,9 @@ func chunkOf(m Message) (chunk, bool) {
 }
 
 // ends: no chunk continues this one.
-func (c chunk) ends(m Message) bool { return c.i == c.n || len(m.Data) == 0 || len(m.Data) > ChunkBytes }
+func (c chunk) ends(m Message) bool {
+	return c.i == c.n || len(m.Data) == 0 || len(m.Data) > ChunkBytes
+}
 
 // Around is where the event that has m at seq begins and ends at most: seq
 // itself where m is no chunk.

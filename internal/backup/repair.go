@@ -157,9 +157,9 @@ type merge struct {
 	out   *Repaired
 
 	joiner events.Joiner
-	log  chan []events.Record // what the log gives
-	held []events.Record      // of it, not used yet
-	seq  uint64               // position that was handed over last
+	log    chan []events.Record // what the log gives
+	held   []events.Record      // of it, not used yet
+	seq    uint64               // position that was handed over last
 }
 
 func (m *merge) run(visit func(Frame) error) error {
