@@ -55,7 +55,10 @@ func (f *follower) all() []events.Record {
 func (f *follower) wait(ctx context.Context, seq uint64) error {
 	for {
 		f.mu.Lock()
-		n, arrived := uint64(len(f.recs)), f.arrived
+		n, arrived := uint64(0), f.arrived
+		if len(f.recs) > 0 {
+			n = f.recs[len(f.recs)-1].Seq
+		}
 		f.mu.Unlock()
 		if n >= seq {
 			return nil

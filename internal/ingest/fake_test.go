@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sort"
 	"sync"
 	"testing"
 	"time"
@@ -173,13 +174,19 @@ func (p *projection) lookup(_ context.Context, r api.LookupRequest) (*api.Lookup
 			return nil, err
 		}
 	}
-	recs := p.source()
-	to := max(r.Token.Seq, uint64(len(recs))-min(p.lag, uint64(len(recs))))
-	if to > uint64(len(recs)) {
-		return nil, problem.New(problem.Stale, "the projection is at %d", len(recs))
+	recs, end := p.source(), uint64(0)
+	if len(recs) > 0 {
+		end = recs[len(recs)-1].Seq
+	}
+	to := max(r.Token.Seq, end-min(p.lag, end))
+	if to > end {
+		return nil, problem.New(problem.Stale, "the projection is at %d", end)
+	}
+	place := func(seq uint64) int { // of the first record behind a position
+		return sort.Search(len(recs), func(i int) bool { return recs[i].Seq > seq })
 	}
 	if to > p.applied {
-		p.apply(recs[p.applied:to])
+		p.apply(recs[place(p.applied):place(to)])
 	}
 	return p.answer(r)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,7 +73,7 @@ func code(c jetstream.ErrorCode) error {
 // an append ends as stored at a position, as known at one, as a conflict with
 // other content, or as failed and safe to send again.
 func TestOutcomes(t *testing.T) {
-	srv, err := natsembed.Start(natsembed.Options{Dir: t.TempDir(), Unsynced: true})
+	srv, err := natsembed.Start(natsembed.Options{Dir: t.TempDir(), Unsynced: true, MaxPayload: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +99,17 @@ func TestOutcomes(t *testing.T) {
 	}
 	for _, a := range answers {
 		for _, after := range []bool{false, true} {
-			for _, size := range []int{1, 20} { // singly, as a batch
-				t.Run(fmt.Sprintf("%s/after %v/%d turns", a.name, after, size), func(t *testing.T) {
+			for _, how := range []struct {
+				name string
+				size int // turns
+				text string
+			}{
+				{"1 turn", 1, "x"},
+				{"20 turns", 20, "x"}, // a batch
+				{"1 large turn", 1, strings.Repeat("x", events.InlineBytes+1)},
+			} {
+				t.Run(fmt.Sprintf("%s/after %v/%s", a.name, after, how.name), func(t *testing.T) {
+					size := how.size
 					f.set(nil, false, 0)
 					ctx := testContext(t)
 					r := ref(t.Name())
@@ -118,7 +128,7 @@ func TestOutcomes(t *testing.T) {
 						t.Fatal(err)
 					}
 					f.set(a.err, after, 1)
-					first, err := send(1, 1+size, "x")
+					first, err := send(1, 1+size, how.text)
 					if err != nil || f.hits != 1 {
 						t.Fatalf("%d faults, %v", f.hits, err)
 					}
@@ -128,7 +138,7 @@ func TestOutcomes(t *testing.T) {
 							t.Errorf("turn %d: %+v", i, w)
 						}
 					}
-					known, err := send(1, 1+size, "x")
+					known, err := send(1, 1+size, how.text)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -143,11 +153,11 @@ func TestOutcomes(t *testing.T) {
 					}
 					// A fault that stays: an error that says so, and nothing doubled.
 					f.set(a.err, after, 1000)
-					if _, err := send(1+size, 1+2*size, "x"); err != nil && !problem.IsCode(err, problem.Unavailable) {
+					if _, err := send(1+size, 1+2*size, how.text); err != nil && !problem.IsCode(err, problem.Unavailable) {
 						t.Errorf("a fault that stays: %v", err)
 					}
 					f.set(nil, false, 0)
-					if _, err := send(1+size, 1+2*size, "x"); err != nil {
+					if _, err := send(1+size, 1+2*size, how.text); err != nil {
 						t.Fatal(err)
 					}
 					n.oneOfEach(t, r, uint64(1+2*size))
