@@ -218,7 +218,7 @@ func (s *Service) unknownCalls(j *job, limit int) []string {
 	var out []string
 	batch := map[string]bool{}
 	for _, w := range j.writes {
-		if w.Turn == nil || w.Turn.Prepared {
+		if w.Turn == nil || w.Turn.Prepared && (j.preparedFor == 0 || j.preparedFor == limit) {
 			continue
 		}
 		for _, id := range w.Turn.Turn.Calls() {

@@ -92,6 +92,15 @@ func (c counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// largeFileChars that turns are prepared for: a session that is there already
+// may have another limit, and the ingestor prepares for that one again.
+func (o ImportOptions) largeFileChars() int {
+	if o.Settings != nil {
+		return o.Settings.LargeFileChars
+	}
+	return events.DefaultSettings().LargeFileChars
+}
+
 // baseName of the sessions of a file.
 func (o ImportOptions) baseName() string {
 	if o.Session != "" {
@@ -221,7 +230,7 @@ func (im *importer) flush(ctx context.Context, s *sessionImport) error {
 	page := s.pending
 	s.pending, s.bytes = nil, 0
 	ref := events.Ref{Tenant: im.o.Tenant, Session: s.report.Session}
-	reply, err := im.a.Append(ctx, api.AppendRequest{Ref: ref, Writes: writesOf(page), Settings: s.settings})
+	reply, err := im.a.Append(ctx, api.AppendRequest{Ref: ref, Writes: writesOf(page), Settings: s.settings, PreparedFor: im.o.largeFileChars()})
 	if err != nil {
 		return fmt.Errorf("%s, line %d: %w", im.o.File, page[0].item.Line, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"lcm/events"
 	"lcm/internal/api"
 	"lcm/transcript"
 )
@@ -186,4 +187,27 @@ func TestImportSharedTranscripts(t *testing.T) {
 		t.Logf("%s: %v, then %v", filepath.Base(file), counts[0], counts[1])
 	}
 	w.head(t, "any")
+}
+
+// TestImportTakesTheSessionsLimit: what is a file is for the session to say, not
+// for the importer.
+func TestImportTakesTheSessionsLimit(t *testing.T) {
+	for limit, one := range map[int]struct{ lines, files int }{
+		2_000:   {1_000, 1}, // the default makes no file of 5,000 characters
+		100_000: {8_000, 0}, // and one of 40,000
+	} {
+		w := start(t)
+		if _, err := w.svc.Configure(context.Background(), api.ConfigureRequest{Ref: ref("s"), Set: map[string]any{"large_file_chars": limit}}); err != nil {
+			t.Fatal(err)
+		}
+		body := strings.Repeat(`line\n`, one.lines)
+		w.importText(t, `{"type":"assistant","uuid":"u1","message":{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"Read","input":{"file_path":"a.txt"}}]}}
+{"type":"user","uuid":"u2","parentUuid":"u1","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"`+body+`"}]}}
+`, ImportOptions{File: "s.jsonl", Format: transcript.ClaudeCode})
+		recs := w.log.all()
+		turn, err := events.DecodeTurn(recs[len(recs)-1].Data)
+		if err != nil || turn.ID != "u2" || len(turn.Files) != one.files || turn.LargeInline {
+			t.Errorf("limit %d: turn %s has files %+v, large inline %v, %v", limit, turn.ID, turn.Files, turn.LargeInline, err)
+		}
+	}
 }

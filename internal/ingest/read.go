@@ -51,12 +51,8 @@ type reader struct {
 }
 
 func newReader(o ImportOptions) *reader {
-	settings := events.DefaultSettings()
-	if o.Settings != nil {
-		settings = *o.Settings
-	}
 	return &reader{
-		o: o, base: o.baseName(), limit: settings.LargeFileChars, numbers: map[string]int{},
+		o: o, base: o.baseName(), limit: o.largeFileChars(), numbers: map[string]int{},
 		equal: map[string]int{}, paths: map[string]string{}, slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 }
