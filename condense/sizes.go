@@ -46,7 +46,8 @@ func sizesOf(s events.Settings) sizes {
 		recutAt: s.Share(s.RecutThreshold), recutTo: s.Share(s.RecutTarget),
 		chunk: s.LeafChunk(),
 	}
-	// A pass never aims above the line that starts it.
+	// A pass never aims above the line that starts it: the drip's, and that of
+	// settings older than this rule.
 	z.cutTarget = min(s.Share(s.CutTarget), z.soft)
 	if s.ContextThreshold == 0 {
 		// The steady drip: a leaf whenever so much has aged.

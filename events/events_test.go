@@ -282,6 +282,53 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// Shares that exclude each other are refused where they are set, and read for
+// ever: logs hold them from before that.
+func TestContradictions(t *testing.T) {
+	shares := func(threshold, target, minCut, recut float64) Settings {
+		s := DefaultSettings()
+		s.ContextThreshold, s.CutTarget, s.MinCut, s.RecutThreshold = threshold, target, minCut, recut
+		return s
+	}
+	for _, tt := range []struct {
+		s    Settings
+		says string // "" = accepted
+	}{
+		{DefaultSettings(), ""},
+		{shares(0.2, 0.9, 0.1, 0.85), "cut_target 0.9"},
+		{shares(0.5, 0.5, 0, 0.85), "cut_target 0.5"},
+		{shares(0.75, 0, 0.1, 0.85), "cut_target 0"},
+		{shares(0.75, 0.4, 1, 0.85), "min_cut 1"},
+		{shares(0.5, 0.4, 0.11, 0.85), "min_cut 0.11"},
+		{shares(0.7, 0.6, 0.1, 0.85), ""}, // 0.7 - 0.6 is less than 0.1 in binary
+		{shares(0.75, 0.4, 0.1, 0), "recut_threshold 0"},
+		{shares(1, 0.4, 0.1, 0.5), "recut_threshold 0.5"},
+		{shares(0.75, 0.4, 0.1, 0.75), "recut_threshold 0.75"},
+		{shares(0.75, 0.4, 0.1, 1), ""},
+		{shares(0, 0.4, 0, 0.85), ""},
+		{shares(0, 0, 0, 0.85), ""},
+		{shares(0, 0.4, 0, 0), "recut_threshold 0"},
+		{shares(0, 0.4, 0.1, 0.85), "steady drip"},
+	} {
+		err := tt.s.ValidateNew()
+		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%v: %v, want it to say %q", tt.s.passShares(), err, tt.says)
+		}
+		if err := tt.s.Validate(); err != nil {
+			t.Errorf("%v of an older log: %v", tt.s.passShares(), err)
+		}
+		wider := tt.s
+		wider.Window *= 2
+		if err := wider.ValidateChange(tt.s); err != nil {
+			t.Errorf("%v, only the window changed: %v", tt.s.passShares(), err)
+		}
+		wider.CutTarget += 0.01
+		if err := wider.ValidateChange(tt.s); (err == nil) != (wider.ValidateNew() == nil) {
+			t.Errorf("%v, the target changed: %v", wider.passShares(), err)
+		}
+	}
+}
+
 func TestCompactLosesNothing(t *testing.T) {
 	for _, blocks := range [][]Block{
 		{{Type: BlockText, Text: "hi"}},

@@ -131,7 +131,9 @@ func (s Settings) LeafChunk() int {
 	return min(max(s.Budget()/16, s.LeafChunkMin), s.LeafChunkMax)
 }
 
-// Validate rejects contradictions, naming the field and what to do.
+// Validate rejects settings that the engine cannot work with, naming the field
+// and what to do. The fold judges stored events by it, so it never becomes
+// stricter; what new settings must satisfy beyond it says ValidateNew.
 func (s Settings) Validate() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -179,4 +181,47 @@ func (s Settings) Validate() error {
 		bad("leaf_chunk_min %d <= leaf_chunk_max %d <= leaf_input_max %d must hold, from 100", s.LeafChunkMin, s.LeafChunkMax, s.LeafInputMax)
 	}
 	return errors.Join(errs...)
+}
+
+// ValidateNew is Validate, and rejects shares that contradict each other: such
+// settings were accepted once, and logs hold them.
+func (s Settings) ValidateNew() error { return errors.Join(s.Validate(), s.contradiction()) }
+
+// ValidateChange is ValidateNew for a change of older settings: shares that stay
+// what they were are no reason to refuse it.
+func (s Settings) ValidateChange(of Settings) error {
+	if s.passShares() == of.passShares() {
+		return s.Validate()
+	}
+	return s.ValidateNew()
+}
+
+// passShares are the shares that decide when a pass begins, where it ends, and
+// what its cut keeps.
+func (s Settings) passShares() [4]float64 {
+	return [...]float64{s.ContextThreshold, s.CutTarget, s.MinCut, s.RecutThreshold}
+}
+
+// shareRounding is what sums of shares written in decimals are off by.
+const shareRounding = 1e-9
+
+// contradiction says which shares exclude each other: a pass goes from
+// context_threshold down to cut_target and must be able to free min_cut on the
+// way, and a context at context_threshold must not be one to recut already.
+func (s Settings) contradiction() error {
+	drip := s.ContextThreshold == 0
+	switch {
+	case drip && s.MinCut != 0:
+		return fmt.Errorf("context_threshold 0 is the steady drip, which takes min_cut 0, not %v", s.MinCut)
+	case s.RecutThreshold <= s.ContextThreshold:
+		return fmt.Errorf("recut_threshold %v must lie above context_threshold %v: every cut would be a recut, and no prompt cache keep its prefix",
+			s.RecutThreshold, s.ContextThreshold)
+	case drip:
+		return nil // its target is what stands, whatever cut_target says
+	case s.CutTarget <= 0 || s.CutTarget >= s.ContextThreshold:
+		return fmt.Errorf("cut_target %v must lie between 0 and context_threshold %v: a pass goes down from there", s.CutTarget, s.ContextThreshold)
+	case s.MinCut > s.ContextThreshold-s.CutTarget+shareRounding:
+		return fmt.Errorf("min_cut %v exceeds context_threshold %v - cut_target %v: no pass could free as much", s.MinCut, s.ContextThreshold, s.CutTarget)
+	}
+	return nil
 }

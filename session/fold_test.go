@@ -441,3 +441,20 @@ func coveredOnce(t *rapid.T, w *world, accepted uint64) {
 		}
 	}
 }
+
+// Settings that are refused today were accepted once: a log that holds them is
+// replayed as it was.
+func TestOlderSettingsHold(t *testing.T) {
+	w := newWorld()
+	s := events.DefaultSettings()
+	s.ContextThreshold, s.CutTarget, s.MinCut, s.RecutThreshold = 0.2, 0.9, 1, 0
+	if s.ValidateNew() == nil {
+		t.Fatal("they are accepted today")
+	}
+	if out := w.publish(&events.SessionConfigured{Settings: s}); out.Reason != "" {
+		t.Error(out.Reason)
+	}
+	if diff := cmp.Diff(s, w.fold.Head().Settings); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -138,6 +138,9 @@ func (a *app) load(cmd *cobra.Command) error {
 	if err != nil {
 		return problem.New(problem.Invalid, "%s", oneLine(err.Error()))
 	}
+	for _, what := range config.Misspelt(a.environ, cfg) {
+		fmt.Fprintln(a.err, "lcm: "+visible(what))
+	}
 	a.cfg, a.started = cfg, true
 	return nil
 }

@@ -35,6 +35,29 @@ func TestSettingsOfASession(t *testing.T) {
 	}
 }
 
+// A setting that was left empty or misspelt does not become another one in
+// silence.
+func TestSettingsNobodyMeant(t *testing.T) {
+	data := t.TempDir()
+	t.Setenv("LCM_CONTEXT_THRESHOLD", "")
+	t.Setenv("LCM_FRESH_TAIL_COUT", "3")
+	r := lcmIn(t, data, `{"role":"user","content":"hello"}`, "append", "s")
+	if r.code != 0 || !strings.Contains(r.err, "the nearest is LCM_FRESH_TAIL_COUNT") || strings.Count(r.err, "\n") != 1 {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+	s := decode[api.ConfigureOut](t, ok(t, data, "configure", "s", "--json")).Settings
+	if s.ContextThreshold != 0.75 || s.FreshTailCount != 32 {
+		t.Errorf("%+v", s)
+	}
+	for option, says := range map[string]string{
+		"context_threshold=": "session.context_threshold is empty", "min_cut=1": "min_cut 1", "recut_threshold=0": "recut_threshold 0",
+	} {
+		if r := lcm(t, data, "sessions", "--option", option); r.code != 2 || !strings.Contains(r.err, says) {
+			t.Errorf("--option %s: exit %d, %s", option, r.code, r.err)
+		}
+	}
+}
+
 // What a model counted beside us moves the session's factor, with the turns it
 // answered or alone.
 func TestReportedUsage(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 // Config of a process. Names are those of the file (TOML); the environment
 // variable of a setting is LCM_ and its name, with sections written out, as in
 // LCM_SUMMARIZER_MODEL; session settings need no section: LCM_FRESH_TAIL_COUNT.
+// An empty variable is as good as none.
 type Config struct {
 	// DataDir holds everything of an embedded node. Default
 	// $XDG_DATA_HOME/lcm, else ~/.local/share/lcm.

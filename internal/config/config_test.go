@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestLoadRefuses(t *testing.T) {
@@ -26,6 +28,12 @@ func TestLoadRefuses(t *testing.T) {
 		"tenant long":     {nil, map[string]any{"tenant": strings.Repeat("t", 201)}, "tenant"},
 		"tenant not text": {nil, map[string]any{"tenant": "\xff"}, "tenant"},
 		"a word":          {[]string{"LCM_WINDOW=abc"}, nil, "session.window"},
+		"number empty":    {nil, map[string]any{"session.context_threshold": ""}, "session.context_threshold is empty"},
+		"switch empty":    {nil, map[string]any{"tls.elsewhere": ""}, "tls.elsewhere is empty"},
+		"number a switch": {nil, map[string]any{"session.min_cut": true}, "session.min_cut is true"},
+		"half a turn":     {nil, map[string]any{"session.fresh_tail_count": 3.5}, "session.fresh_tail_count is 3.5"},
+		"contradiction":   {[]string{"LCM_CONTEXT_THRESHOLD=0.2"}, nil, "cut_target 0.4"},
+		"no pass":         {nil, map[string]any{"session.min_cut": "1"}, "min_cut 1"},
 		"negative":        {[]string{"LCM_WINDOW=-5"}, nil, "window is -5"},
 	} {
 		flags := map[string]any{"data_dir": t.TempDir()}
@@ -34,6 +42,48 @@ func TestLoadRefuses(t *testing.T) {
 		}
 		if _, err := Load("", tt.environ, flags); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v, want it to say %q", name, err, tt.says)
+		}
+	}
+}
+
+// A variable that is empty is not set: it must not become the number 0.
+func TestEmptyVariables(t *testing.T) {
+	var environ []string
+	for key := range knownKeys() {
+		environ = append(environ, "LCM_"+strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(key, "session."), ".", "_"))+"=")
+	}
+	c, err := Load("", append(environ, "LCM_CONFIG="), map[string]any{"data_dir": "/nowhere"})
+	want := Default()
+	want.DataDir = "/nowhere"
+	if diff := cmp.Diff(want, c); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+func TestMisspelt(t *testing.T) {
+	c := Default()
+	c.Map.KeyEnv = "LCM_MAP_KEY_EV"
+	for name, near := range map[string]string{
+		"LCM_FRESH_TAIL_COUT":           "LCM_FRESH_TAIL_COUNT",
+		"LCM_SUMARIZER_MODEL":           "LCM_SUMMARIZER_MODEL",
+		"LCM_THRESHOLD":                 "LCM_RECUT_THRESHOLD",
+		"LCM_FRESH_TAIL":                "LCM_FRESH_TAIL_MAX",
+		"LCM_DATADIR":                   "LCM_DATA_DIR",
+		"LCM_SESSION_FRESH_TAIL_COUNTS": "LCM_FRESH_TAIL_COUNT",
+	} {
+		got := Misspelt([]string{"HOME=/", name + "=3"}, c)
+		if len(got) != 1 || !strings.HasPrefix(got[0], name+" is no setting") || !strings.HasSuffix(got[0], " "+near) {
+			t.Errorf("%s: %q, want it to name %s", name, got, near)
+		}
+	}
+	for _, name := range []string{
+		"LCM_FRESH_TAIL_COUNT", "LCM_SESSION_FRESH_TAIL_COUNT", "LCM_MAP_KEY_EV", "LCM_CONFIG", "LCM_SEED", "LCM_SOAK", "LCM_STEPS",
+		"LCM_SHARED", "LCM_NPM", "LCM_CYCLES", "LCM_MODEL_KEY", "LCM_NATS_NAME", "LCM_NATS_ROUTES", "LCM_NATS_AGENT_PASSWORD",
+		"LCM_NATS_INGESTOR_PASSWORD", "LCM_NATS_ROUTE_PASSWORD", "LCM_TEST_AS_COMMAND", "LCM_AGENTS_FOR", "LCM_SEARCH_SEED", "LCM_SEARCH_QUERIES",
+		"LCM_TRANSCRIPTS", "LCM_", "LCMX",
+	} {
+		if got := Misspelt([]string{name + "=3"}, c); got != nil {
+			t.Errorf("%q", got)
 		}
 	}
 }

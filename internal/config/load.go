@@ -27,12 +27,18 @@ func Load(path string, environ []string, flags map[string]any) (Config, error) {
 	if err := k.Load(confmap.Provider(flags, "."), nil); err != nil {
 		return Config{}, err
 	}
+	if err := checkKeys(k); err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
 	path, required := configPath(path, environ, k.String("data_dir"))
 	c := Default()
 	all := koanf.New(".")
 	settings, models, err := readFile(path, required)
 	if err == nil {
 		err = all.Load(confmap.Provider(settings, ""), nil)
+	}
+	if err == nil {
+		err = checkKeys(all)
 	}
 	if err != nil {
 		return c, fmt.Errorf("configuration %s: %w", path, err)
@@ -47,18 +53,18 @@ func Load(path string, environ []string, flags map[string]any) (Config, error) {
 	if c.Token != "" && !all.Exists("tenant") {
 		c.Tenant = "" // the token's
 	}
-	if err := unknownKeys(all); err != nil {
-		return c, fmt.Errorf("configuration %s: %w", path, err)
-	}
 	return c, c.Validate()
 }
+
+// envConfig names the configuration file.
+const envConfig = envPrefix + "CONFIG"
 
 func configPath(path string, environ []string, dataDir string) (string, bool) {
 	if path != "" {
 		return path, true
 	}
 	for _, kv := range environ {
-		if v, ok := strings.CutPrefix(kv, "LCM_CONFIG="); ok && v != "" {
+		if v, ok := strings.CutPrefix(kv, envConfig+"="); ok && v != "" {
 			return v, true
 		}
 	}
@@ -68,21 +74,18 @@ func configPath(path string, environ []string, dataDir string) (string, bool) {
 	return filepath.Join(dataDir, "lcm.toml"), false
 }
 
-// loadEnv reads LCM_*: a name of the top level or of the session section, or
-// a section and a name.
+// loadEnv reads LCM_*. A variable that is empty is not set: that is how scripts
+// and compose files leave one out.
 func loadEnv(k *koanf.Koanf, environ []string) error {
 	known := knownKeys()
 	return k.Load(env.Provider(".", env.Opt{
-		Prefix:      "LCM_",
+		Prefix:      envPrefix,
 		EnvironFunc: func() []string { return environ },
 		TransformFunc: func(name, value string) (string, any) {
-			name = strings.ToLower(strings.TrimPrefix(name, "LCM_"))
-			for _, key := range []string{name, "session." + name, strings.Replace(name, "_", ".", 1)} {
-				if known[key] {
-					return key, value
-				}
+			if key, ok := envKey(known, name); ok && value != "" {
+				return key, value
 			}
-			return "", nil // another tool's variable, or LCM_CONFIG
+			return "", nil // not set, another tool's, or LCM_CONFIG
 		},
 	}), nil)
 }
@@ -90,7 +93,7 @@ func loadEnv(k *koanf.Koanf, environ []string) error {
 // Validate rejects contradictions.
 func (c Config) Validate() error {
 	var errs []error
-	if err := c.Session.Settings().Validate(); err != nil {
+	if err := c.Session.Settings().ValidateNew(); err != nil {
 		errs = append(errs, fmt.Errorf("session settings: %w", err))
 	} else if err := c.Models.validate(c.Session.Settings()); err != nil {
 		errs = append(errs, err)

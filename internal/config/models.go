@@ -78,7 +78,7 @@ func (m Models) over(s events.Settings, name string) (events.Settings, error) {
 	}
 	s.Model = name
 	if err == nil {
-		err = s.Validate()
+		err = s.ValidateNew()
 	}
 	if err != nil {
 		return s, fmt.Errorf("models.%q: %w", name, err)

@@ -51,6 +51,10 @@ func TestModelsRefused(t *testing.T) {
 		"[models.small]\ntoken_factor = 9.0":   "token_factor",
 		"[models.small]\nsummary_budget = 0.4": "exceed 0.50",
 		"[sessions]\nwindow = 1":               "no setting",
+		"[models.small]\ncut_target = 0.8":     "cut_target 0.8",
+		"[session]\nmin_cut = \"\"":            "session.min_cut is empty",
+		"[models.small]\nwindow = \"\"":        `models."small"`,
+		"[map]\ncalls = \"\"":                  "map.calls is empty",
 	} {
 		if _, err := loadFile(t, text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want it to say %q", text, err, says)

@@ -118,7 +118,7 @@ func drawSettings(t *rapid.T) events.Settings {
 	if rapid.IntRange(0, 4).Draw(t, "cap") == 0 {
 		s.FreshTailMax = 0
 	}
-	if err := s.Validate(); err != nil {
+	if err := s.ValidateNew(); err != nil {
 		t.Fatalf("settings: %v", err)
 	}
 	return s

@@ -187,6 +187,31 @@ func TestConfigure(t *testing.T) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
+	// What goes together is judged with what the session has, not with the defaults.
+	if _, err := conf(map[string]any{"cut_target": 0.8}); !problem.IsCode(err, problem.Invalid) {
+		t.Errorf("a target above the threshold: %v", err)
+	}
+	if _, err := conf(map[string]any{"context_threshold": 0.95, "recut_threshold": 1}); err != nil {
+		t.Error(err)
+	}
+	if _, err := conf(map[string]any{"cut_target": 0.8}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A session whose shares contradict each other, from before that was refused,
+// keeps them until one of them is changed.
+func TestConfigureOlderSettings(t *testing.T) {
+	have := events.DefaultSettings()
+	have.CutTarget = 0.9
+	j := &job{set: map[string]any{"window": 100_000}, usage: &api.Usage{Counted: 100, Reported: 120}}
+	if got, err := j.configured(have, true); err != nil || got.Window != 100_000 || got.TokenFactor != 1.2 || got.CutTarget != 0.9 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	j = &job{set: map[string]any{"min_cut": 0.2}}
+	if _, err := j.configured(have, true); err == nil || !strings.Contains(err.Error(), "cut_target 0.9") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestFiles(t *testing.T) {

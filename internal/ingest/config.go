@@ -138,7 +138,7 @@ func (c Config) Validate() error {
 	if c.Unprojected < c.LaneIDs {
 		errs = append(errs, fmt.Errorf("unprojected %d is below lane_ids %d", c.Unprojected, c.LaneIDs))
 	}
-	if err := c.Defaults.Validate(); err != nil {
+	if err := c.Defaults.ValidateNew(); err != nil {
 		errs = append(errs, fmt.Errorf("default settings: %w", err))
 	}
 	return errors.Join(errs...)

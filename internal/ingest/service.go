@@ -91,9 +91,6 @@ func (s *Service) Configure(ctx context.Context, r api.ConfigureRequest) (*api.C
 		return nil, problem.New(problem.Invalid, "%w", err)
 	}
 	j := &job{ref: r.Ref, settings: &s.c.Defaults, set: maps.Clone(r.Set), usage: r.Usage, models: s.c.Models}
-	if _, err := j.configured(s.c.Defaults, false); err != nil {
-		return nil, err
-	}
 	if j.set == nil {
 		j.set = map[string]any{}
 	}
@@ -119,7 +116,7 @@ func (s *Service) checkRequest(r api.AppendRequest) error {
 			WithHint("send them in several requests")
 	}
 	if r.Settings != nil {
-		if err := r.Settings.Validate(); err != nil {
+		if err := r.Settings.ValidateNew(); err != nil {
 			return problem.New(problem.Invalid, "settings of %s: %w", r.Ref, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 // withFields changes the named fields (JSON names) of settings and validates
 // the result. Labels are replaced as a whole.
 func withFields(s events.Settings, set map[string]any) (events.Settings, error) {
+	have := s
 	s.Labels = maps.Clone(s.Labels)
 	if _, ok := set["labels"]; ok {
 		s.Labels = nil
@@ -33,7 +34,7 @@ func withFields(s events.Settings, set map[string]any) (events.Settings, error) 
 	if err != nil {
 		return s, misnamed(err)
 	}
-	if err := s.Validate(); err != nil {
+	if err := s.ValidateChange(have); err != nil {
 		return s, problem.New(problem.Invalid, "settings: %w", err)
 	}
 	return s, nil

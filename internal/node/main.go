@@ -125,5 +125,8 @@ func roleConfig(name string, r Roles, args []string, stderr io.Writer) (config.C
 	if err != nil {
 		return c, problem.New(problem.Invalid, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
+	for _, what := range config.Misspelt(os.Environ(), c) {
+		fmt.Fprintf(stderr, "%s: %s\n", name, what)
+	}
 	return c, nil
 }
