@@ -84,7 +84,7 @@ back to the original words.`,
 		return problem.New(problem.Invalid, "%w", err).WithHint("see `%s --help`", cmd.CommandPath())
 	})
 	root.AddCommand(
-		a.demoCmd(), a.initCmd(), a.serveCmd(), a.importCmd(), a.appendCmd(), a.sessionsCmd(), a.showCmd(),
+		a.demoCmd(), a.initCmd(), a.serveCmd(), a.importCmd(), a.appendCmd(), a.moveCmd(), a.sessionsCmd(), a.showCmd(),
 		a.condenseCmd(), a.configureCmd(), a.contextCmd(), a.grepCmd(), a.describeCmd(), a.expandCmd(),
 		a.statusCmd(), a.doctorCmd(), a.rebuildCmd(), a.verifyCmd(), a.backupCmd(), a.restoreCmd(), a.deadCmd(), a.grantCmd(), a.tokenCmd(), a.queryCmd(), a.mcpCmd(), a.hookCmd(), a.benchCmd(), a.evalCmd(), a.mapCmd(),
 	)

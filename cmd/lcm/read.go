@@ -57,7 +57,7 @@ func (a *app) printSessions(rows []api.SessionRow, first bool) error {
 		width = max(width, min(utf8.RuneCountInString(name(r.Session)), 80))
 	}
 	if !a.json && first {
-		p.f("%-*s %8s %10s %10s %6s %5s  %s\n", width, "SESSION", "ENTRIES", "TOKENS", "CONTEXT", "NODES", "CUT", "REGIME")
+		p.f("%-*s %8s %8s %10s %10s %6s %5s  %s\n", width, "SESSION", "ENTRIES", "REMOVED", "TOKENS", "CONTEXT", "NODES", "CUT", "REGIME")
 	}
 	for _, r := range rows {
 		if a.json {
@@ -67,7 +67,7 @@ func (a *app) printSessions(rows []api.SessionRow, first bool) error {
 			}
 			continue
 		}
-		p.f("%-*s %8d %10d %10d %6d %5d  %s\n", width, name(r.Session), r.Entries, r.Tokens, r.ContextTokens, r.Nodes, r.Cut, r.Regime)
+		p.f("%-*s %8d %8d %10d %10d %6d %5d  %s\n", width, name(r.Session), r.Entries, r.Removed, r.Tokens, r.ContextTokens, r.Nodes, r.Cut, r.Regime)
 	}
 	return p.flush()
 }
@@ -332,7 +332,10 @@ func (a *app) describeCmd() *cobra.Command {
 }
 
 func printDescription(p printer, d api.DescribeOut) {
-	p.f("%s %s of %s", d.Kind, name(d.ID), name(d.Session))
+	p.f("%s %s", d.Kind, name(d.ID))
+	if d.Kind != "session" {
+		p.f(" of %s", name(d.Session))
+	}
 	if d.Kind == "node" {
 		p.f(", depth %d", d.Depth)
 	}

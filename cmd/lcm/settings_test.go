@@ -58,6 +58,51 @@ func TestSettingsNobodyMeant(t *testing.T) {
 	}
 }
 
+// Text says what was set, whatever it is; the rest it says in its own lines.
+func TestConfigureShowsWhatIsSet(t *testing.T) {
+	data := t.TempDir()
+	if out := ok(t, data, "configure", "s", "--set", "overhead=0"); strings.Contains(out, "set:") {
+		t.Errorf("nothing is set:\n%s", out)
+	}
+	out := ok(t, data, "configure", "s", "--usage", "80000:100000", "--set", "model=gpt", "--set", "max_context_tokens=90000",
+		"--set", "leaf_input_max=50000", "--set", "open_group_entries=8")
+	for _, line := range []string{`model = "gpt"`, "max_context_tokens = 90000", "token_factor = 1.25", "leaf_input_max = 50000", "open_group_entries = 8"} {
+		if !strings.Contains(out, "  set: "+line+"\n") {
+			t.Errorf("%s is missing:\n%s", line, out)
+		}
+	}
+	if n := strings.Count(out, "set:"); n != 5 {
+		t.Errorf("%d settings differ:\n%s", n, out)
+	}
+}
+
+// The leaf goes back and forth by command; what is off the path is counted.
+func TestMove(t *testing.T) {
+	data := t.TempDir()
+	turns := `{"id":"a","role":"user","content":"one","time":"2025-01-02T03:04:05Z"}
+{"id":"b","role":"assistant","content":"two"}
+{"id":"c","role":"user","content":"three","time":"2025-02-03T04:05:06Z"}`
+	if r := lcmIn(t, data, turns, "append", "s"); r.code != 0 {
+		t.Fatal(r.err)
+	}
+	if out := ok(t, data, "move", "s", "e1"); out != "session s: the leaf is e1\n" {
+		t.Errorf("%q", out)
+	}
+	if out := ok(t, data, "sessions"); !strings.Contains(out, "REMOVED") || strings.Fields(strings.Split(out, "\n")[1])[2] != "2" {
+		t.Errorf("two turns are off the path:\n%s", out)
+	}
+	if m := decode[api.MoveOut](t, ok(t, data, "move", "s", "c", "--json")); m.Leaf != "e3" || m.Session != "s" || m.Token == "" {
+		t.Errorf("%+v", m)
+	}
+	if r := lcm(t, data, "move", "s", "e9"); r.code != 3 || !strings.Contains(r.err, "no entry e9") {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+	out := ok(t, data, "describe", "s")
+	if !strings.HasPrefix(out, "session s  e1..e3  2025-01-02 03:04 to 2025-02-03 04:05\n") {
+		t.Errorf("it tells when the turns were said:\n%s", out)
+	}
+}
+
 // What a model counted beside us moves the session's factor, with the turns it
 // answered or alone.
 func TestReportedUsage(t *testing.T) {

@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"reflect"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -144,9 +147,11 @@ func (a *app) appendCmd() *cobra.Command {
 		Short: "Append turns from stdin, as JSON lines",
 		Long: `Append turns, one JSON object a line. When the command prints a turn, it is
 durable. A turn with an id can be sent again: it is recognised. Without an id
-it cannot be told from an equal one.`,
+it cannot be told from an equal one. A turn follows the newest one, or the one
+whose id it names as its parent: a branch begins there.`,
 		Example: `  echo '{"role":"user","content":"hello"}' | lcm append chat
   echo '{"id":"m1","role":"user","content":"hello"}' | lcm append chat --json
+  echo '{"id":"m9","parent":"m1","role":"user","content":"another way"}' | lcm append chat
   lcm append chat --usage 81000:90500 < answer.jsonl    what the context call counted, and the model`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -223,6 +228,31 @@ func (a *app) printAppended(out *api.AppendOut) error {
 	}
 	fmt.Fprintf(a.err, "lcm: %d of %d turns were refused\n", refused, len(out.Turns))
 	return exitCode(problem.ExitFailed)
+}
+
+func (a *app) moveCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "move SESSION ENTRY",
+		Short: "Make another turn the leaf: go back, or to another branch",
+		Long: `Make another turn the leaf of a session: the next turn follows it. Turns that
+are not on the way to it leave the context, and are kept; moving back brings
+them back. A turn is named as an entry or by its id.`,
+		Example: `  lcm move chat e12
+  lcm move chat m7 --json`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			out, err := call[api.MoveOut](a, "move", api.MoveIn{Scope: a.scope(args[0]), To: args[1]})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(out)
+			}
+			p := a.printer()
+			p.f("session %s: the leaf is %s\n", name(out.Session), out.Leaf)
+			return p.flush()
+		},
+	}
 }
 
 func (a *app) configureCmd() *cobra.Command {
@@ -318,7 +348,39 @@ func (a *app) printSettings(out api.ConfigureOut) error {
 	p.f("  summary_budget %v   recut_threshold %v   recut_target %v\n", s.SummaryBudget, s.RecutThreshold, s.RecutTarget)
 	p.f("  fresh_tail_count %d   fresh_tail_max %v   leaf_trigger_tokens %d\n", s.FreshTailCount, s.FreshTailMax, s.LeafTriggerTokens)
 	p.f("  leaf_chunk %d (%d..%d)   fanout %d..%d   large_file_chars %d\n", s.LeafChunk(), s.LeafChunkMin, s.LeafChunkMax, s.FanoutMin, s.FanoutMax, s.LargeFileChars)
+	set, err := unusual(s)
+	if err != nil {
+		return err
+	}
+	for _, line := range set {
+		p.f("  set: %s\n", line)
+	}
 	return p.flush()
+}
+
+// unusual names the settings that are not the engine's defaults, with their
+// values as JSON.
+func unusual(s events.Settings) ([]string, error) {
+	var have, usual map[string]json.RawMessage
+	for _, side := range []struct {
+		of   events.Settings
+		into *map[string]json.RawMessage
+	}{{s, &have}, {events.DefaultSettings(), &usual}} {
+		data, err := json.Marshal(side.of)
+		if err == nil {
+			err = json.Unmarshal(data, side.into)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(have)) {
+		if string(have[key]) != string(usual[key]) {
+			out = append(out, fmt.Sprintf("%s = %s", key, have[key]))
+		}
+	}
+	return out, nil
 }
 
 func (a *app) condenseCmd() *cobra.Command {

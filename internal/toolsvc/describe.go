@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"lcm/events"
 	"lcm/internal/api"
@@ -169,7 +170,9 @@ func (s *Service) describeSession(ctx context.Context, ref events.Ref, at uint64
 		return err
 	}
 	out.ID, out.Row, out.Span = ref.Session, row, span(min(1, row.Entries), row.Entries)
-	out.Time, out.Until = row.Started, row.Updated
+	if out.Time, out.Until, err = s.said(ctx, ref, row, at, token); err != nil {
+		return err
+	}
 	out.Price = api.Price{Source: row.Tokens, Nodes: int(row.Nodes), Entries: int(row.Entries)}
 	for _, d := range v.View.Frontier {
 		out.Price.Summary += d.SummaryTokens
@@ -178,6 +181,25 @@ func (s *Service) describeSession(ctx context.Context, ref events.Ref, at uint64
 		})
 	}
 	return nil
+}
+
+// said is when the first and the newest turn of a session were said, by their
+// authors; without turns, when it was written to.
+func (s *Service) said(ctx context.Context, ref events.Ref, row *api.SessionRow, at uint64, token events.Position) (from, to time.Time, err error) {
+	from, to = row.Started, row.Updated
+	for n, t := range map[uint64]*time.Time{min(1, row.Entries): &from, row.Entries: &to} {
+		if n == 0 {
+			continue
+		}
+		r, err := s.d.Reads.Turns(ctx, api.TurnsRequest{Ref: ref, Ranges: []events.Range{{First: n, Last: n}}, At: at, Token: token})
+		if err != nil {
+			return from, to, err
+		}
+		for _, turn := range r.Turns {
+			*t = turn.Entry.When()
+		}
+	}
+	return from, to, nil
 }
 
 // sessionRow finds a session's row in the list.

@@ -161,10 +161,10 @@ func (s *Service) run(ctx context.Context, t Tool, w http.ResponseWriter, r *htt
 			return err
 		case t.request != nil && isRequest(in, body):
 			return t.request(ctx, in, body, answerTo(w))
-		case len(r.URL.RawQuery) > 0:
-			return problem.New(problem.Invalid, "%s: parameters go into the query or the body, not both", t.Name)
 		}
-		in = body
+		if in, err = besideSession(t, q, body); err != nil {
+			return err
+		}
 	}
 	if t.raw != nil {
 		return t.raw(ctx, in, http.NoBody, answerTo(w))
@@ -175,6 +175,31 @@ func (s *Service) run(ctx context.Context, t Tool, w http.ResponseWriter, r *htt
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil
+}
+
+// besideSession are the parameters of a body, with the session of the query
+// where it stands there, as that of an append does. Nothing else may: two places
+// for one parameter contradict each other sooner or later.
+func besideSession(t Tool, q url.Values, body json.RawMessage) (json.RawMessage, error) {
+	if len(q) == 0 {
+		return body, nil
+	}
+	var in map[string]json.RawMessage
+	if err := decodeStrict(body, &in); err != nil {
+		return nil, problem.New(problem.Invalid, "%s: %w", t.Name, err)
+	}
+	if len(q) > 1 || !q.Has("session") || in["session"] != nil {
+		return nil, problem.New(problem.Invalid, "%s: parameters go into the query or the body, not both", t.Name).
+			WithHint("session alone may stand in the query of a request with a body")
+	}
+	if in == nil {
+		in = map[string]json.RawMessage{}
+	}
+	var err error
+	if in["session"], err = json.Marshal(q.Get("session")); err != nil {
+		return nil, err
+	}
+	return json.Marshal(in)
 }
 
 func (s *Service) readBody(t Tool, w http.ResponseWriter, r *http.Request) ([]byte, error) {

@@ -96,6 +96,9 @@ func operation(t Tool, in, out *jsonschema.Schema, post bool) map[string]any {
 		op["requestBody"] = map[string]any{"content": map[string]any{"application/json": map[string]any{"schema": map[string]any{"anyOf": []any{in, request}}}}}
 		op["responses"].(map[string]any)["200"] = content("the answer, or the request to send on", answerType(t), map[string]any{"anyOf": []any{out, request}})
 	case post:
+		if in.Properties["session"] != nil {
+			op["description"] = "session may stand in the query, beside a body with the other parameters."
+		}
 		op["requestBody"] = map[string]any{"content": map[string]any{"application/json": map[string]any{"schema": in}}}
 	default:
 		op["parameters"] = queryParameters(in)
