@@ -136,9 +136,13 @@ func TestEveryEndpointAsksWho(t *testing.T) {
 	writes := []string{"/v1/append", "/v1/import", "/v1/configure", "/v1/move", "/v1/condense"}
 	rest := func(scope string) []stranger {
 		return []stranger{
-			{"nobody", "", 401}, {"an expired token", who["expired"], 401}, {"a revoked token", who["revoked"], 401},
-			{"a forged token", "lcm_0_forged", 401}, {"a forged grant", who["grant"] + "x", 401},
-			{"who lacks the scope", scope, 403}, {"another session's grant", who["grant"], 403},
+			{"nobody", "", 401},
+			{"an expired token", who["expired"], 401},
+			{"a revoked token", who["revoked"], 401},
+			{"a forged token", "lcm_0_forged", 401},
+			{"a forged grant", who["grant"] + "x", 401},
+			{"who lacks the scope", scope, 403},
+			{"another session's grant", who["grant"], 403},
 		}
 	}
 	for path, methods := range doc.Paths {
