@@ -3,6 +3,8 @@ package session
 import (
 	"sort"
 	"time"
+
+	"lcm/events"
 )
 
 // HeadAt is the head as it was right after stream position seq; Entries is 0
@@ -108,4 +110,58 @@ func (q Reader) contextAt(s State, h *Head) error {
 	}
 	h.ActiveCut, h.ContextTokens = f.head.ActiveCut, f.head.ContextTokens
 	return nil
+}
+
+// Change is an event behind which a context may begin otherwise than before it.
+type Change struct {
+	Seq  uint64         `json:"seq"`
+	Cut  uint64         `json:"cut,omitempty"` // the cut made there, 0 = none
+	Kind events.CutKind `json:"kind,omitempty"`
+	// Settings: they changed there. Without it and without a cut the leaf moved.
+	Settings bool `json:"settings,omitempty"`
+}
+
+// LastChange is the newest change at or before seq, on any branch; Seq is 0
+// where there is none.
+func (q Reader) LastChange(seq uint64) (last Change, err error) {
+	for _, kind := range []RowKind{RowMove, RowConfig} {
+		k, _, err := q.r.Floor(kind, Num(seq))
+		if err != nil {
+			return last, err
+		}
+		if k != nil && be64(k) > last.Seq {
+			last = Change{Seq: be64(k), Settings: kind == RowConfig}
+		}
+	}
+	h, err := q.Head()
+	if err != nil {
+		return last, err
+	}
+	entries, err := q.entriesAt(h.Entries, seq)
+	if err != nil {
+		return last, err
+	}
+	if k, _, err := q.r.Floor(RowRun, Num(entries)); err != nil {
+		return last, err
+	} else if k != nil {
+		fork, err := q.Entry(be64(k))
+		if err != nil {
+			return last, err
+		}
+		if fork.Seq > last.Seq {
+			last = Change{Seq: fork.Seq}
+		}
+	}
+	cuts, err := q.before(h.Cuts, seq, &Head{}, func(n uint64) (uint64, time.Time, error) {
+		c, err := q.Cut(n)
+		return c.Seq, c.Time, err
+	})
+	if err != nil || cuts == 0 {
+		return last, err
+	}
+	c, err := q.Cut(cuts)
+	if err == nil && c.Seq > last.Seq {
+		last = Change{Seq: c.Seq, Cut: c.N, Kind: c.Kind}
+	}
+	return last, err
 }

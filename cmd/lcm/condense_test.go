@@ -171,3 +171,43 @@ func TestRebuildIsTheLiveStore(t *testing.T) {
 		}
 	}
 }
+
+// A caller whose prefix no longer holds is told what changed since it did.
+func TestPrefixChangeSaysWhy(t *testing.T) {
+	data := t.TempDir()
+	var turns strings.Builder
+	for i := range 60 {
+		role := []string{"user", "assistant"}[i%2]
+		fmt.Fprintf(&turns, `{"id":"m%d","role":%q,"content":%q}`+"\n", i, role, strings.Repeat(fmt.Sprintf("step %d was taken and it went well. ", i), 40))
+	}
+	if r := lcmIn(t, data, turns.String(), "append", "s", "--option", "window=16000", "--option", "fresh_tail_count=4"); r.code != 0 {
+		t.Fatal(r.err)
+	}
+	ask := func(hash string) api.ContextOut {
+		return decode[api.ContextOut](t, ok(t, data, "context", "s", "--json", "--prefix-hash", hash))
+	}
+	ok(t, data, "move", "s", "e3")
+	early := ask("").PrefixHash
+	ok(t, data, "move", "s", "e60")
+	ok(t, data, "condense", "s")
+	whole := ask(early)
+	if whole.Cut != 1 || !strings.HasPrefix(whole.PrefixChange, "cut 1 (") {
+		t.Errorf("after a cut: cut %d, %q", whole.Cut, whole.PrefixChange)
+	}
+	for _, garbage := range []string{"xxx", strings.Repeat("0", 32)} {
+		if c := ask(garbage); c.PrefixChange != api.PrefixUnknown {
+			t.Errorf("%s: %q", garbage, c.PrefixChange)
+		}
+	}
+	ok(t, data, "move", "s", "e3")
+	if c := ask(whole.PrefixHash); c.PrefixHash != early || c.PrefixChange != api.PrefixMoved {
+		t.Errorf("after the caller's own way back: %q", c.PrefixChange)
+	}
+	ok(t, data, "move", "s", "e60")
+	if c := ask(early); c.PrefixHash != whole.PrefixHash || c.PrefixChange != api.PrefixMoved {
+		t.Errorf("there and back again: %q", c.PrefixChange)
+	}
+	if c := ask(whole.PrefixHash); c.PrefixChange != "" {
+		t.Errorf("the same prefix: %q", c.PrefixChange)
+	}
+}

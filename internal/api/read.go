@@ -50,12 +50,15 @@ type ViewRequest struct {
 	Ref   events.Ref      `json:"ref"`
 	At    uint64          `json:"at,omitempty"`
 	Token events.Position `json:"token"`
+	// Changed asks also for the newest change of what a context begins with.
+	Changed bool `json:"changed,omitempty"`
 }
 
 // ViewReply carries the view at a watermark. An unknown session is not_found.
 type ViewReply struct {
 	Watermark events.Position `json:"watermark"`
 	View      *session.View   `json:"view"`
+	Changed   session.Change  `json:"changed,omitzero"`
 }
 
 // TurnsRequest asks for turns of a session by entry ranges.

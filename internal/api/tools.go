@@ -137,6 +137,14 @@ type Pointer struct {
 	Last   string `json:"last"`
 }
 
+// Values of ContextOut.PrefixChange beside "cut 3 (extend)" and those of degraded
+// and hypothetical contexts.
+const (
+	PrefixMoved    = "the branch moved"
+	PrefixSettings = "the settings changed"
+	PrefixUnknown  = "this prefix hash is not known: no recent context of the session began with it, unless a degraded or hypothetical one"
+)
+
 // ContextOut is what to send to the model.
 type ContextOut struct {
 	Session      string            `json:"session"`

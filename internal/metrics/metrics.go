@@ -170,8 +170,12 @@ func (m *Set) Context(c *api.ContextOut, took time.Duration) {
 		reason = "degraded"
 	case c.Hypothetical:
 		reason = "hypothetical"
-	case c.Cut == 0:
+	case c.PrefixChange == api.PrefixMoved:
 		reason = "path"
+	case c.PrefixChange == api.PrefixSettings:
+		reason = "settings"
+	case c.PrefixChange == api.PrefixUnknown:
+		reason = "unknown"
 	}
 	m.prefixes.WithLabelValues(reason).Inc()
 }

@@ -34,7 +34,9 @@ func (s *Service) View(ctx context.Context, q api.ViewRequest) (*api.ViewReply, 
 			return err
 		}
 		out.Watermark = at
-		out.View, err = r.View(q.Ref, st)
+		if out.View, err = r.View(q.Ref, st); err == nil && q.Changed {
+			out.Changed, err = r.LastChange(st.Seq)
+		}
 		return err
 	})
 	return out, err

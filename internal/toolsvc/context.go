@@ -34,9 +34,15 @@ func (s *Service) context(ctx context.Context, in api.ContextIn) (*api.ContextOu
 	if err != nil {
 		return nil, err
 	}
-	out, err := contextOut(format, c, in.PrefixHash)
-	if err != nil || in.MaxTokens == 0 {
-		return out, err
+	out, err := contextOut(format, c)
+	if err != nil {
+		return nil, err
+	}
+	if out.PrefixChange, err = s.prefixChange(ctx, c, in.PrefixHash); err != nil {
+		return nil, err
+	}
+	if in.MaxTokens == 0 {
+		return out, nil
 	}
 	return boundContext(out, c.Ref, in)
 }
@@ -47,6 +53,7 @@ type Assembled struct {
 	Ref   events.Ref
 	Reply *api.ViewReply // the view it was rendered from
 	Soft  int            // the threshold it was judged by
+	at    uint64         // the position asked for, 0 = now
 }
 
 // Assemble reads and renders what Context answers with.
@@ -83,7 +90,7 @@ func (s *Service) Assemble(ctx context.Context, in api.ContextIn) (*Assembled, e
 	if err != nil {
 		return nil, err
 	}
-	return &Assembled{c, ref, reply, asked.Soft()}, nil
+	return &Assembled{c, ref, reply, asked.Soft(), at}, nil
 }
 
 // boundContext cuts an answer to the size that was asked for. A cursor holds
@@ -218,7 +225,7 @@ func (s *Service) bodies(ctx context.Context, v *session.View, at uint64, seen e
 	}, nil
 }
 
-func contextOut(f transcript.Format, c *Assembled, lastHash string) (*api.ContextOut, error) {
+func contextOut(f transcript.Format, c *Assembled) (*api.ContextOut, error) {
 	enc, err := c.Encode(f)
 	if err != nil {
 		return nil, problem.New(problem.Invalid, "context as %q: %w", f, err).WithHint("formats are openai, anthropic, plain")
@@ -239,22 +246,63 @@ func contextOut(f transcript.Format, c *Assembled, lastHash string) (*api.Contex
 			First: entryID(p.First), Last: entryID(p.Last),
 		})
 	}
-	if lastHash != "" && lastHash != c.PrefixHash {
-		out.PrefixChange = prefixChange(c.Reply.View, c.Context)
-	}
 	return out, nil
 }
 
-// prefixChange says why a caller's prefix no longer holds.
-func prefixChange(v *session.View, c *window.Context) string {
+// changesBack is how many changes are looked behind for a caller's prefix: it is
+// the one before the newest, as a rule.
+const changesBack = 24
+
+// prefixChange says why a caller's prefix no longer holds, "" where it does: by
+// the newest change behind which contexts began with it.
+func (s *Service) prefixChange(ctx context.Context, c *Assembled, hash string) (string, error) {
+	at := c.at
 	switch {
+	case hash == "" || hash == c.PrefixHash:
+		return "", nil
 	case c.Degraded:
-		return "degraded: over budget before a condenser answered"
+		return "degraded: over budget before a condenser answered", nil
 	case c.Hypothetical:
-		return "hypothetical: another window or overhead than the session's"
-	case v.Cut != nil:
-		return fmt.Sprintf("cut %d (%s)", v.Cut.N, v.Cut.Kind)
+		return "hypothetical: another window or overhead than the session's", nil
+	case at == 0:
+		at = c.Reply.Watermark.Seq
+	}
+	q := api.ViewRequest{Ref: c.Ref, At: at, Token: c.Reply.Watermark, Changed: true}
+	r, err := s.d.Reads.View(ctx, q)
+	for range changesBack {
+		if err != nil {
+			return "", err
+		}
+		change := r.Changed
+		if change.Seq <= 1 {
+			break
+		}
+		q.At = change.Seq - 1
+		if r, err = s.d.Reads.View(ctx, q); err != nil {
+			return "", err
+		}
+		if r.View.Settings.Window == 0 {
+			break // the session did not exist yet
+		}
+		r.View.Tail = nil // only the beginning matters
+		before, err := s.render(ctx, r, q.At, window.Options{})
+		if err != nil {
+			return "", err
+		}
+		if before.PrefixHash == hash {
+			return changeText(change), nil
+		}
+	}
+	return api.PrefixUnknown, nil
+}
+
+func changeText(c session.Change) string {
+	switch {
+	case c.Cut != 0:
+		return fmt.Sprintf("cut %d (%s)", c.Cut, c.Kind)
+	case c.Settings:
+		return api.PrefixSettings
 	default:
-		return "no cut holds on this path"
+		return api.PrefixMoved
 	}
 }
