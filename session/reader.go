@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"sort"
 
 	"lcm/events"
@@ -180,4 +181,31 @@ func (q Reader) CallEntry(id string) (uint64, error) {
 // not recorded.
 func (q Reader) CompactionSeq(id string) (uint64, error) {
 	return q.r.number(RowTurn, compactionKey(id))
+}
+
+// Compactions are all foreign compactions recorded at or before seq, in the
+// order of the log and without their originals: those that contexts show
+// (View.Compactions) and those that stand beside the turns they replaced.
+func (q Reader) Compactions(seq uint64) ([]events.HistoryCompacted, error) {
+	var out []events.HistoryCompacted
+	for at := seq; ; at-- {
+		k, b, err := q.r.Floor(RowCompaction, Num(at))
+		if err != nil {
+			return nil, err
+		}
+		if k == nil {
+			break
+		}
+		var c events.HistoryCompacted
+		if err := decodeRow(RowCompaction, b, &c); err != nil {
+			return nil, err
+		}
+		c.Original = ""
+		out = append(out, c)
+		if at = be64(k); at == 0 {
+			break
+		}
+	}
+	slices.Reverse(out)
+	return out, nil
 }

@@ -146,10 +146,32 @@ func printTurn(p printer, t api.TurnOut) {
 	if t.Removed {
 		mark = "  [removed]"
 	}
+	for _, c := range t.Compactions {
+		if c.After == "" {
+			printCompaction(p, c)
+		}
+	}
 	p.f("── %s  %s  %s  %d tokens%s\n%s\n", t.Entry, t.Role, t.Time.Format("2006-01-02 15:04:05"), t.Tokens, mark, strings.TrimRight(t.Text, "\n"))
 	for _, f := range t.Files {
 		p.f("   file:%s  %s\n", f.ID, f.Summary)
 	}
+	for _, c := range t.Compactions {
+		if c.After != "" {
+			printCompaction(p, c)
+		}
+	}
+}
+
+// printCompaction prints what is no turn, and says so.
+func printCompaction(p printer, c api.CompactionOut) {
+	p.f("── [compaction by %s, no turn]\n%s\n", maker(c), strings.TrimRight(c.Text, "\n"))
+}
+
+func maker(c api.CompactionOut) string {
+	if c.Format == "" {
+		return "another agent"
+	}
+	return name(c.Format)
 }
 
 func (a *app) contextCmd() *cobra.Command {
@@ -353,6 +375,13 @@ func printDescription(p printer, d api.DescribeOut) {
 	}
 	for _, f := range d.Files {
 		p.f("  %s  %s (%s, %d bytes, %s)  %s\n", f.ID, f.Path, f.Kind, f.Bytes, f.Entry, f.Summary)
+	}
+	for _, c := range d.Compactions {
+		after := c.After
+		if after == "" {
+			after = "nothing"
+		}
+		p.f("  compaction by %s, after %s  %s\n", maker(c), after, c.Text)
 	}
 	if d.Text != "" {
 		p.f("\n%s\n", strings.TrimRight(d.Text, "\n"))

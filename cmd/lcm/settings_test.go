@@ -103,6 +103,39 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// A foreign agent's own compactions are read in their place, as no turns.
+func TestForeignCompactionsAreRead(t *testing.T) {
+	data := t.TempDir()
+	transcript := `{"type":"session","version":3,"id":"s","timestamp":"2026-02-01T10:00:00.000Z","cwd":"/"}
+{"type":"message","id":"p1","parentId":null,"timestamp":"2026-02-01T10:00:01.000Z","message":{"role":"user","content":"build a bridge"}}
+{"type":"compaction","id":"p2","parentId":"p1","timestamp":"2026-02-01T10:00:02.000Z","summary":"A bridge is wanted.\nOf stone.","firstKeptEntryId":"p1","tokensBefore":90}
+{"type":"message","id":"p3","parentId":"p2","timestamp":"2026-02-01T10:00:03.000Z","message":{"role":"user","content":"go on"}}
+`
+	file := filepath.Join(data, "pi.jsonl")
+	if err := os.WriteFile(file, []byte(transcript), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, data, "import", "--session", "s", file)
+	if out := ok(t, data, "describe", "s"); !strings.Contains(out, "compaction by pi, after e1  A bridge is wanted.\n") {
+		t.Errorf("describe:\n%s", out)
+	}
+	out := ok(t, data, "show", "s")
+	e1, compaction, e2 := strings.Index(out, "── e1"), strings.Index(out, "── [compaction by pi, no turn]\nA bridge is wanted.\nOf stone.\n"), strings.Index(out, "── e2")
+	if e1 < 0 || compaction < e1 || e2 < compaction {
+		t.Errorf("show:\n%s", out)
+	}
+	turns := lines[api.TurnOut](t, ok(t, data, "show", "s", "--json"))
+	if len(turns) != 2 || len(turns[0].Compactions) != 1 || len(turns[1].Compactions) != 0 {
+		t.Fatalf("%+v", turns)
+	}
+	if c := turns[0].Compactions[0]; c.After != "e1" || c.Format != "pi" || !strings.HasSuffix(c.Text, "Of stone.") || c.Time.Second() != 2 {
+		t.Errorf("%+v", c)
+	}
+	if early := ok(t, data, "describe", "s", "--at", "e1"); strings.Contains(early, "compaction") {
+		t.Errorf("before it was recorded:\n%s", early)
+	}
+}
+
 // What a model counted beside us moves the session's factor, with the turns it
 // answered or alone.
 func TestReportedUsage(t *testing.T) {

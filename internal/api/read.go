@@ -52,6 +52,8 @@ type ViewRequest struct {
 	Token events.Position `json:"token"`
 	// Changed asks also for the newest change of what a context begins with.
 	Changed bool `json:"changed,omitempty"`
+	// Compactions asks also for every foreign compaction.
+	Compactions bool `json:"compactions,omitempty"`
 }
 
 // ViewReply carries the view at a watermark. An unknown session is not_found.
@@ -59,6 +61,8 @@ type ViewReply struct {
 	Watermark events.Position `json:"watermark"`
 	View      *session.View   `json:"view"`
 	Changed   session.Change  `json:"changed,omitzero"`
+	// Compactions of any branch, in the order of the log, without originals.
+	Compactions []events.HistoryCompacted `json:"compactions,omitempty"`
 }
 
 // TurnsRequest asks for turns of a session by entry ranges.

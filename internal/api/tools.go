@@ -242,11 +242,23 @@ type TurnOut struct {
 	// Lost: the turn could not be recovered from a damaged log; Text says so.
 	Lost  bool          `json:"lost,omitempty"`
 	Files []events.File `json:"files"`
+	// Compactions are those that follow the turn, and with the first one those
+	// before all; show gives them where max_tokens does not bound it.
+	Compactions []CompactionOut `json:"compactions,omitempty"`
 	// Raw is the verbatim original, where asked for.
 	Raw string `json:"raw,omitempty"`
 	// Part says which bytes of the turn's text these are, where it is too large
 	// for one answer: "0-4000 of 91000".
 	Part string `json:"part,omitempty"`
+}
+
+// CompactionOut is a compaction that a foreign agent made of its own session: a
+// fact beside the turns, which stay.
+type CompactionOut struct {
+	After  string    `json:"after"` // the entry it follows, "" = it stands before all
+	Format string    `json:"format,omitempty"`
+	Time   time.Time `json:"time,omitzero"`
+	Text   string    `json:"text"` // in a description its first line
 }
 
 // TurnsOut is one page of turns.
@@ -351,6 +363,8 @@ type DescribeOut struct {
 	Time         time.Time   `json:"time"`
 	Until        time.Time   `json:"until"`
 	Row          *SessionRow `json:"row,omitempty"`
+	// Compactions of a session, where max_tokens does not bound the answer.
+	Compactions []CompactionOut `json:"compactions,omitempty"`
 	// Cursor goes on where max_tokens ended the answer, "" = it is whole.
 	Cursor string `json:"cursor,omitempty"`
 	Token  string `json:"token"`

@@ -37,6 +37,9 @@ func (s *Service) View(ctx context.Context, q api.ViewRequest) (*api.ViewReply, 
 		if out.View, err = r.View(q.Ref, st); err == nil && q.Changed {
 			out.Changed, err = r.LastChange(st.Seq)
 		}
+		if err == nil && q.Compactions {
+			out.Compactions, err = r.Compactions(st.Seq)
+		}
 		return err
 	})
 	return out, err

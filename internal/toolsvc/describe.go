@@ -49,6 +49,9 @@ func (s *Service) Describe(ctx context.Context, in api.IDIn) (*api.DescribeOut, 
 	default:
 		err = s.describeSession(ctx, ref, at, token, out)
 	}
+	if in.MaxTokens > 0 {
+		out.Compactions = nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -165,9 +168,13 @@ func (s *Service) describeSession(ctx context.Context, ref events.Ref, at uint64
 	if err != nil {
 		return err
 	}
-	v, err := s.d.Reads.View(ctx, api.ViewRequest{Ref: ref, At: at, Token: token})
+	v, err := s.d.Reads.View(ctx, api.ViewRequest{Ref: ref, At: at, Token: token, Compactions: true})
 	if err != nil {
 		return err
+	}
+	for _, c := range v.Compactions {
+		c.Text = firstLine(c.Text)
+		out.Compactions = append(out.Compactions, compactionOut(c))
 	}
 	out.ID, out.Row, out.Span = ref.Session, row, span(min(1, row.Entries), row.Entries)
 	if out.Time, out.Until, err = s.said(ctx, ref, row, at, token); err != nil {

@@ -31,7 +31,40 @@ func (s *Service) Show(ctx context.Context, in api.ShowIn) (*api.TurnsOut, error
 		return nil, err
 	}
 	q := api.TurnsRequest{Ref: ref, Ranges: ranges, At: at, Token: token, Limit: in.Limit}
-	return s.page(ctx, q, pageIn{in.Cursor, "show " + in.Range + " " + in.At, in.Raw, in.MaxTokens})
+	out, err := s.page(ctx, q, pageIn{in.Cursor, "show " + in.Range + " " + in.At, in.Raw, in.MaxTokens})
+	if err != nil || in.MaxTokens > 0 || wholeInGrant(ctx, ref.Session) != nil {
+		return out, err
+	}
+	return out, s.addCompactions(ctx, api.ViewRequest{Ref: ref, At: at, Token: token, Compactions: true}, out.Turns)
+}
+
+// addCompactions puts the foreign compactions of a session beside the turns they
+// follow.
+func (s *Service) addCompactions(ctx context.Context, q api.ViewRequest, turns []api.TurnOut) error {
+	v, err := s.d.Reads.View(ctx, q)
+	if err != nil {
+		return err
+	}
+	beside := map[string][]api.CompactionOut{}
+	for _, c := range v.Compactions {
+		at := entryID(max(c.After, 1))
+		beside[at] = append(beside[at], compactionOut(c))
+	}
+	for i := range turns {
+		turns[i].Compactions = beside[turns[i].Entry]
+	}
+	return nil
+}
+
+func compactionOut(c events.HistoryCompacted) api.CompactionOut {
+	out := api.CompactionOut{Format: c.Format, Text: c.Text}
+	if c.After > 0 {
+		out.After = entryID(c.After)
+	}
+	if c.AuthorTime != nil {
+		out.Time = *c.AuthorTime
+	}
+	return out
 }
 
 // Expand answers with the turns a node covers, exactly.
