@@ -20,17 +20,25 @@ type caller struct{ nc *nats.Conn }
 
 // call sends a request and decodes the answer into out (nil = not wanted). The
 // error carries a problem code, except for errNobody and an ended context.
-func (c caller) call(ctx context.Context, subject string, question, out any) (h nats.Header, err error) {
-	ctx, end := request.Start(ctx, "ask "+subject, request.Client)
-	defer func() { end(err) }()
+func (c caller) call(ctx context.Context, subject string, question, out any) (nats.Header, error) {
 	data, err := encode(question)
 	if err != nil {
 		return nil, err
 	}
-	if most := int(c.nc.MaxPayload()) - headerRoom; len(data) > most {
+	if most := c.most(); len(data) > most {
 		return nil, problem.New(problem.TooLarge, "the request to %s takes %d bytes, a message holds %d", subject, len(data), most).
-			WithHint("ask for less at once; large turns are appended over HTTP")
+			WithHint("ask for less at once")
 	}
+	return c.exchange(ctx, subject, nil, data, out)
+}
+
+// most that a request in one message takes, bytes.
+func (c caller) most() int { return int(c.nc.MaxPayload()) - headerRoom }
+
+// exchange sends a request and takes its answer.
+func (c caller) exchange(ctx context.Context, subject string, header nats.Header, data []byte, out any) (h nats.Header, err error) {
+	ctx, end := request.Start(ctx, "ask "+subject, request.Client)
+	defer func() { end(err) }()
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
@@ -48,6 +56,9 @@ func (c caller) call(ctx context.Context, subject string, question, out any) (h 
 	_ = sub.SetPendingLimits(-1, -1) // an answer may be larger than a queue of small ones
 	m := nats.NewMsg(subject)
 	m.Reply, m.Data = inbox, data
+	for name, v := range header {
+		m.Header[name] = v
+	}
 	m.Header.Set(headerTimeout, timeoutHeader(ctx))
 	request.Inject(ctx, m.Header.Set)
 	if token := Bearer(ctx); token != "" {

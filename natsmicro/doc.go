@@ -8,7 +8,8 @@
 //
 // Requests and answers are the JSON of internal/api. Around them it sees to
 // what core request/reply does not: a deadline travels as a header, an error
-// comes back with its problem code, an answer above 512 KiB comes in parts and
+// comes back with its problem code, a turn that no message holds is fetched in
+// parts by the ingestor (large.go), an answer above 512 KiB comes in parts and
 // is put together again, a partition nobody serves is named at once, and a
 // read without a session asks every projector and merges.
 //

@@ -147,7 +147,11 @@ func (s *Server) guarded(ctx context.Context, r micro.Request, h handler) (reply
 			reply, err = nil, problem.New(problem.Internal, "%s failed inside", r.Subject())
 		}
 	}()
-	return h(ctx, r.Data())
+	data, err := s.fetch(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return h(ctx, data)
 }
 
 // send answers by itself, not through micro's Request: that one may not be

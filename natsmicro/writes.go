@@ -76,6 +76,11 @@ func NewWrites(nc *nats.Conn) *WritesClient { return &WritesClient{caller{nc}} }
 
 func (c caller) ask(ctx context.Context, subject, who string, request, out any) error {
 	_, err := c.call(ctx, subject, request, out)
+	return known(err, who)
+}
+
+// known names who should have answered where nobody does.
+func known(err error, who string) error {
 	if errors.Is(err, errNobody) {
 		return problem.New(problem.Unavailable, "no %s answers", who).WithHint("start one, or see `lcm status`")
 	}
@@ -83,8 +88,9 @@ func (c caller) ask(ctx context.Context, subject, who string, request, out any) 
 }
 
 // Append implements Writes. A request that one message does not hold is sent
-// as several, in order; where a later one fails, its writes and those behind
-// it carry the error, and the answer tells what is durable.
+// as several, in order, a large turn by itself; where a later one fails, its
+// writes and those behind it carry the error, and the answer tells what is
+// durable.
 func (c *WritesClient) Append(ctx context.Context, q api.AppendRequest) (*api.AppendReply, error) {
 	chunks, err := splitWrites(q.Writes, partBytes(c.nc))
 	if err != nil {
@@ -94,7 +100,8 @@ func (c *WritesClient) Append(ctx context.Context, q api.AppendRequest) (*api.Ap
 	for i, chunk := range chunks {
 		ask, reply := q, api.AppendReply{}
 		ask.Writes = chunk
-		err := c.ask(ctx, subjectAppend, "ingestor", ask, &reply)
+		_, err := c.callLarge(ctx, subjectAppend, ask, &reply)
+		err = known(err, "ingestor")
 		if err == nil && len(reply.Written) != len(chunk) {
 			err = problem.New(problem.Internal, "%d writes were answered by %d", len(chunk), len(reply.Written))
 		}
@@ -132,8 +139,8 @@ func writeID(w api.Write) string {
 	return w.MoveTo
 }
 
-// splitWrites cuts writes into runs whose JSON takes at most so many bytes.
-// A single larger one is an error: large turns go over HTTP.
+// splitWrites cuts writes into runs whose JSON takes at most so many bytes; a
+// larger one is a run of its own.
 func splitWrites(writes []api.Write, most int) ([][]api.Write, error) {
 	if len(writes) == 0 {
 		return [][]api.Write{nil}, nil
@@ -144,10 +151,6 @@ func splitWrites(writes []api.Write, most int) ([][]api.Write, error) {
 		b, err := encode(w)
 		if err != nil {
 			return nil, err
-		}
-		if len(b) > most {
-			return nil, problem.New(problem.TooLarge, "turn %q takes %d bytes, a message holds %d", writeID(w), len(b), most).
-				WithHint("append it over HTTP")
 		}
 		if i > start && size+len(b) > most {
 			out = append(out, writes[start:i])

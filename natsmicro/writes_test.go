@@ -7,8 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
 	"lcm/events"
@@ -113,12 +115,60 @@ func TestAppendFailsHalfWay(t *testing.T) {
 	if _, err := c.Append(t.Context(), turns(1, 1)); !problem.IsCode(err, problem.Unavailable) {
 		t.Error(err)
 	}
-	if _, err := c.Append(t.Context(), turns(1, 2<<20)); !problem.IsCode(err, problem.TooLarge) {
-		t.Error(err)
-	}
 	if _, err := serveWrites(t, nil).Append(t.Context(), turns(1, 1)); !problem.IsCode(err, problem.Unavailable) || !strings.Contains(err.Error(), "ingestor") {
 		t.Error(err)
 	}
+}
+
+// TestLargeTurns: a turn that no message holds is fetched in parts, by itself.
+func TestLargeTurns(t *testing.T) {
+	var got []api.AppendRequest
+	c := serveWrites(t, appends(func(q api.AppendRequest) { got = append(got, q) }))
+	q := turns(3, 100)
+	for i, size := range []int{3 << 20, 100, PartBytes} {
+		turn := *q.Writes[i].Turn
+		turn.Turn.Text = strings.Repeat("<é>", size/4)
+		q.Writes[i].Turn = &turn
+	}
+	out, err := c.Append(t.Context(), q)
+	if err != nil || len(out.Written) != 3 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	var writes []api.Write
+	for _, one := range got {
+		writes = append(writes, one.Writes...)
+	}
+	if len(got) != 3 || len(writes) != 3 {
+		t.Fatalf("%d requests with %d writes", len(got), len(writes))
+	}
+	for i, w := range writes {
+		if w.Turn.Turn.ID != q.Writes[i].Turn.Turn.ID || w.Turn.Turn.Text != q.Writes[i].Turn.Turn.Text {
+			t.Errorf("write %d came as %q with %d bytes", i, w.Turn.Turn.ID, len(w.Turn.Turn.Text))
+		}
+	}
+	if _, err := c.Append(t.Context(), turns(1, MaxRequestBytes)); !problem.IsCode(err, problem.TooLarge) {
+		t.Error(err)
+	}
+	// Parts from elsewhere than an inbox are not asked for.
+	m := nats.NewMsg(subjectAppend)
+	m.Header.Set(headerFrom, "lcm.ev.0.t.s")
+	m.Header.Set(headerParts, "1")
+	answer, err := c.nc.RequestMsg(m, 5*time.Second)
+	if err != nil || answer.Header.Get("Nats-Service-Error-Code") != string(problem.Invalid) {
+		t.Errorf("%+v, %v", answer, err)
+	}
+}
+
+// appends is Writes that stores nothing.
+type appends func(api.AppendRequest)
+
+func (f appends) Append(_ context.Context, q api.AppendRequest) (*api.AppendReply, error) {
+	f(q)
+	return &api.AppendReply{Written: make([]api.Written, len(q.Writes))}, nil
+}
+
+func (f appends) Configure(context.Context, api.ConfigureRequest) (*api.ConfigureReply, error) {
+	return &api.ConfigureReply{}, nil
 }
 
 type condenserFunc func(context.Context, events.Ref, events.Position) (*api.CondenseOut, error)
