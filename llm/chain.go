@@ -27,6 +27,18 @@ func NewChain(clients []*Client, tokensPerHour int) (*Chain, error) {
 	return &Chain{clients: clients, budget: newBudget(tokensPerHour)}, nil
 }
 
+// Share counts what tenants spend together with the other processes of a
+// ledger, and with what an earlier life of this one has told there. It is called
+// before the first Chat; process is a name that no other one has. Chains made
+// With this one share too.
+func (c *Chain) Share(ctx context.Context, process string, l Ledger) error {
+	c.budget.process, c.budget.ledger = process, l
+	return c.budget.learn(ctx)
+}
+
+// Learn reads what other processes have spent since.
+func (c *Chain) Learn(ctx context.Context) error { return c.budget.learn(ctx) }
+
 // With is a chain of other clients, of whose answers the same tenants pay.
 func (c *Chain) With(clients ...*Client) *Chain { return &Chain{clients: clients, budget: c.budget} }
 

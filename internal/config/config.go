@@ -191,8 +191,8 @@ type Summarizer struct {
 	// default: it stays due, and is made when a model is back) or extractive
 	// (it is made by rule, at once).
 	WhenDown string `koanf:"when_down"`
-	// TokensPerHour that one tenant may spend on models, of each process that
-	// calls them; 0 = no limit. Over it, work waits as when_down says; what was
+	// TokensPerHour that one tenant may spend on models, of all processes of a
+	// log together; 0 = no limit. Over it, work waits as when_down says; what was
 	// begun is finished.
 	TokensPerHour int `koanf:"tokens_per_hour"`
 }

@@ -11,6 +11,7 @@ import (
 	"lcm/condense"
 	"lcm/extract"
 	"lcm/internal/api"
+	"lcm/internal/await"
 	"lcm/internal/config"
 	"lcm/internal/problem"
 	"lcm/internal/reader"
@@ -53,8 +54,8 @@ func (n *Node) chainOf(section string, p config.Provider) (*llm.Chain, error) {
 	if err != nil {
 		return nil, problem.New(problem.Invalid, "the model %s cannot be used: %w", p.Model, err).WithHint("see [%s] in lcm.toml, LCM_%s_*", section, strings.ToUpper(section))
 	}
-	if n.models != nil {
-		return n.models.With(client), nil
+	if all := n.chains(); len(all) > 0 {
+		return all[0].With(client), nil
 	}
 	return llm.NewChain([]*llm.Client{client}, n.cfg.Summarizer.TokensPerHour)
 }
@@ -108,6 +109,31 @@ func (n *Node) states() []api.ModelState {
 		out = append(out, c.State()...)
 	}
 	return out
+}
+
+// learnEvery is how old the news of what other processes have spent may be.
+const learnEvery = 2 * time.Second
+
+// shareSpending makes a limit one of all processes together, which a restart
+// does not lift.
+func (n *Node) shareSpending(ctx context.Context) {
+	all := n.chains()
+	if len(all) == 0 || n.cfg.Summarizer.TokensPerHour == 0 {
+		return
+	}
+	if err := all[0].Share(ctx, n.name, n.log); err != nil && ctx.Err() == nil {
+		n.slog.Warn("what has been spent on models before cannot be read", "error", err)
+	}
+	n.add("spending", func(ctx context.Context) error {
+		for {
+			if err := await.Sleep(ctx, learnEvery); err != nil {
+				return err
+			}
+			if err := all[0].Learn(ctx); err != nil && ctx.Err() == nil {
+				n.slog.Warn("what other processes have spent on models cannot be read", "error", err)
+			}
+		}
+	})
 }
 
 // serveModels tells operators and other processes about this one's models.

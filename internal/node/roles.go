@@ -69,6 +69,7 @@ func (n *Node) openRoles(ctx context.Context) error {
 		return err
 	}
 	n.serveModels()
+	n.shareSpending(ctx)
 	return nil
 }
 
