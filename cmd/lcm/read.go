@@ -151,6 +151,9 @@ func printTurn(p printer, t api.TurnOut) {
 			printCompaction(p, c)
 		}
 	}
+	if t.LargeInline {
+		mark += "  [large, no path]"
+	}
 	p.f("── %s  %s  %s  %d tokens%s\n%s\n", t.Entry, t.Role, t.Time.Format("2006-01-02 15:04:05"), t.Tokens, mark, strings.TrimRight(t.Text, "\n"))
 	for _, f := range t.Files {
 		p.f("   file:%s  %s\n", f.ID, f.Summary)
@@ -382,6 +385,12 @@ func printDescription(p printer, d api.DescribeOut) {
 			after = "nothing"
 		}
 		p.f("  compaction by %s, after %s  %s\n", maker(c), after, c.Text)
+	}
+	if d.FilesMore > 0 {
+		p.f("  (+%d more files)\n", d.FilesMore)
+	}
+	if d.LargeInline {
+		p.f("holds a large body whose call named no path\n")
 	}
 	if d.Text != "" {
 		p.f("\n%s\n", strings.TrimRight(d.Text, "\n"))

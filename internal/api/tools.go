@@ -245,6 +245,9 @@ type TurnOut struct {
 	// Compactions are those that follow the turn, and with the first one those
 	// before all; show gives them where max_tokens does not bound it.
 	Compactions []CompactionOut `json:"compactions,omitempty"`
+	// LargeInline: a body over the large-file limit stands in the turn, since
+	// its call named no path.
+	LargeInline bool `json:"large_inline,omitempty"`
 	// Raw is the verbatim original, where asked for.
 	Raw string `json:"raw,omitempty"`
 	// Part says which bytes of the turn's text these are, where it is too large
@@ -365,6 +368,10 @@ type DescribeOut struct {
 	Row          *SessionRow `json:"row,omitempty"`
 	// Compactions of a session, where max_tokens does not bound the answer.
 	Compactions []CompactionOut `json:"compactions,omitempty"`
+	// FilesMore: a session's files beyond the newest, which Files holds.
+	FilesMore int `json:"files_more,omitempty"`
+	// LargeInline of an entry: a body over the large-file limit without a path.
+	LargeInline bool `json:"large_inline,omitempty"`
 	// Cursor goes on where max_tokens ended the answer, "" = it is whole.
 	Cursor string `json:"cursor,omitempty"`
 	Token  string `json:"token"`

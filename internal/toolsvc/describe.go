@@ -2,6 +2,7 @@ package toolsvc
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,7 +146,7 @@ func (s *Service) describeEntry(ctx context.Context, ref events.Ref, n, at uint6
 		return err
 	}
 	out.ID, out.Span, out.Text, out.Time, out.Until = t.Entry, t.Entry, t.Text, t.Time, t.Time
-	out.Price, out.OnPath = api.Price{Source: t.Tokens, Entries: 1}, !t.Removed
+	out.Price, out.OnPath, out.LargeInline = api.Price{Source: t.Tokens, Entries: 1}, !t.Removed, t.LargeInline
 	for _, f := range t.Files {
 		out.Files = append(out.Files, api.FileOut{ID: "file:" + f.ID, Path: f.Path, Kind: f.Kind, Bytes: f.Bytes, Summary: f.Summary, Entry: t.Entry})
 	}
@@ -187,7 +188,44 @@ func (s *Service) describeSession(ctx context.Context, ref events.Ref, at uint64
 			ID: nodeID(d.N), Span: span(d.First, d.Last), Line: firstLine(d.Primary.Text), Price: price(d),
 		})
 	}
+	ids := newestFiles(v.View)
+	out.FilesMore = max(0, len(ids)-mostSessionFiles)
+	for _, id := range ids[:len(ids)-out.FilesMore] {
+		f, err := s.d.Reads.File(ctx, api.FileRequest{Ref: ref, ID: id, At: at, Token: token})
+		if err != nil {
+			return err
+		}
+		out.Files = append(out.Files, fileOut(f, false))
+	}
 	return nil
+}
+
+// mostSessionFiles of a session are described; each is read from its turn.
+const mostSessionFiles = 50
+
+// newestFiles are the ids of the files that a session's path mentions, the
+// newest mention first: in turns not condensed, then in what summaries cover.
+func newestFiles(v *session.View) []string {
+	var all []string
+	for _, e := range v.Pinned {
+		all = append(all, e.Files...)
+	}
+	for _, d := range v.Frontier {
+		all = append(all, d.Files...)
+	}
+	if v.Kept != nil {
+		all = append(all, v.Kept.Files...)
+	}
+	for _, e := range v.Tail {
+		all = append(all, e.Files...)
+	}
+	slices.Reverse(all)
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(id string) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
 }
 
 // said is when the first and the newest turn of a session were said, by their
@@ -237,10 +275,10 @@ func price(d session.Node) api.Price {
 func fileOut(f *api.FileReply, head bool) api.FileOut {
 	out := api.FileOut{
 		ID: "file:" + f.File.ID, Path: f.File.Path, Kind: f.File.Kind, Bytes: f.File.Bytes,
-		Summary: firstLine(f.File.Summary), Entry: entryID(f.Entry),
+		Summary: f.File.Summary, Entry: entryID(f.Entry),
 	}
 	if head {
-		out.Summary, out.Head = f.File.Summary, f.File.Head
+		out.Head = f.File.Head
 	}
 	return out
 }

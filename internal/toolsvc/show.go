@@ -179,7 +179,7 @@ func turnOut(t api.StoredTurn, raw bool) (api.TurnOut, error) {
 	out := api.TurnOut{
 		Entry: entryID(t.Entry.N), ID: p.ID, Role: string(p.Role), Sender: p.Sender, Text: p.DerivedText(),
 		Blocks: p.AllBlocks(), Tokens: p.Tokens, Time: t.Entry.When(), Removed: t.Removed, Files: p.Files,
-		Lost: p.Format == events.FormatLost,
+		Lost: p.Format == events.FormatLost, LargeInline: p.LargeInline,
 	}
 	if out.Blocks == nil {
 		out.Blocks = []events.Block{}
