@@ -18,7 +18,7 @@ check:
 	go mod tidy -diff
 
 test:
-	go test ./...
+	go test -timeout 20m ./...
 
 # The packages that start goroutines, under the race detector.
 race:
